@@ -202,8 +202,8 @@ func earlier(a, b time.Time) time.Time {
 // closed says why this run takes no new calls.
 func (a *Admission) closed(f Facts) (code, text string) {
 	switch {
-	case !f.SessionFound:
-		return "unknown_session", "no such session"
+	case !f.SessionFound: // the session is known, and takes no new runs
+		return "session_closed", "the session is closed"
 	case f.Run.SessionID != a.SessionID:
 		return "unknown_session", "the run belongs to another session"
 	case f.SessionClosed:

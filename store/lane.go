@@ -230,9 +230,12 @@ func (l *lane[O, V]) once(ctx context.Context, ops []O) ([]V, error) {
 
 // away gives for how long the lane has had no answer from the database.
 func (l *lane[O, V]) away() time.Duration {
-	since := l.since.Load()
-	if since == 0 {
+	return since(l.since.Load())
+}
+
+func since(unixNano int64) time.Duration {
+	if unixNano == 0 {
 		return 0
 	}
-	return time.Duration(time.Now().UnixNano() - since)
+	return time.Duration(time.Now().UnixNano() - unixNano)
 }

@@ -69,6 +69,7 @@ func (c *commandTx) endIdle(ctx context.Context, run tool.ID, code string, settl
 func IdleEnding(row *pipeline.Invocation, st pipeline.Settlement) *pipeline.Ending {
 	e := &pipeline.Ending{
 		Row: row, Settlement: st, Expect: row.Status, Attempt: row.Attempt, Suspended: row.SuspendedKind != "",
+		HotRun: true,
 	}
 	if row.Status == tool.WaitingForApproval {
 		e.Decision = &pipeline.ApprovalDecision{Decision: "withdrawn"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +36,9 @@ type Store struct {
 	pool     *pgxpool.Pool
 	sweeper  *pgxpool.Pool
 	beat     oneConn
+	poolAway atomic.Int64 // like lane.since, for everything that is not a lane
+	watch    sync.WaitGroup
+	unwatch  context.CancelFunc
 
 	admit lane[*pipeline.Admission, pipeline.Ruling]
 	claim lane[*pipeline.ClaimRequest, []pipeline.Claim]
@@ -122,7 +126,31 @@ func (s *Store) startLanes(ctx context.Context, url string) error {
 	s.mark.start(ctx, configs[2])
 	s.end.start(ctx, configs[3])
 	s.beat.conn.config = configs[4]
+	ctx, s.unwatch = context.WithCancel(ctx)
+	s.watch.Go(func() { s.watchPool(ctx) })
 	return nil
+}
+
+// watchPool asks whether a database that was away is back: consumers that wait
+// for it ask nothing themselves.
+func (s *Store) watchPool(ctx context.Context) {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.poolAway.Load() == 0 {
+			continue
+		}
+		bound, cancel := context.WithTimeout(ctx, 2*time.Second)
+		if s.pool.Ping(bound) == nil {
+			s.poolAway.Store(0)
+		}
+		cancel()
+	}
 }
 
 // Close ends the lanes, in the order in which a call passes them, and closes
@@ -132,6 +160,8 @@ func (s *Store) Close() {
 	s.claim.close()
 	s.mark.close()
 	s.end.close()
+	s.unwatch()
+	s.watch.Wait()
 	s.beat.close()
 	s.sweeper.Close()
 	s.pool.Close()
@@ -148,7 +178,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Away gives for how long a lane has been without an answer from the database;
 // zero while all is well. Consumers stop pulling while it lasts.
 func (s *Store) Away() time.Duration {
-	return max(s.admit.away(), s.claim.away(), s.mark.away(), s.end.away())
+	return max(s.admit.away(), s.claim.away(), s.mark.away(), s.end.away(), since(s.poolAway.Load()))
 }
 
 // Stats counts operations and flushes of the lanes.
@@ -198,10 +228,14 @@ func (o *oneConn) close() {
 
 // inTenant runs fn in a transaction of the service role that sees one tenant.
 func (s *Store) inTenant(ctx context.Context, tenant string, fn func(tx pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, setTenants, tenant); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
+	if err != nil && ctx.Err() == nil && lostConnection(err) {
+		s.poolAway.CompareAndSwap(0, time.Now().UnixNano())
+	}
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/toolbus/toolbus/pipeline"
 	"github.com/toolbus/toolbus/subjects"
 	"github.com/toolbus/toolbus/tool"
@@ -15,8 +17,36 @@ import (
 // up: refused, recorded and terminated.
 const lastDelivery = 6
 
-// retryAfter is how long a proposal waits that could not be handled.
-const retryAfter = 2 * time.Second
+// retryAfter is how long a message waits that this process gave up because it
+// stops.
+const retryAfter = time.Second
+
+// patiently does something until it works or ctx ends: an engine that is away
+// is no reason to count a delivery, and a message that is held is kept alive by
+// the bus. final says which errors no waiting can mend.
+func patiently(ctx context.Context, final func(error) bool, do func() error) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil || final(err) {
+			return err
+		}
+		timer := time.NewTimer(wait.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+func notFound(err error) bool { return errors.Is(err, pipeline.ErrNotFound) }
+
+func unstorable(err error) bool { return errors.Is(err, pipeline.ErrUnstorable) }
+
+func never(error) bool { return false }
 
 // proposal handles one message of the PROPOSE queue.
 func (s *Service) proposal(ctx context.Context, d subjects.Delivery) subjects.Verdict {
@@ -36,7 +66,11 @@ func (s *Service) proposal(ctx context.Context, d subjects.Delivery) subjects.Ve
 		return s.refuse(ctx, tenant, refusal(&p, "overloaded", "too many proposals of this tenant are under way"))
 	}
 	defer s.open.give(tenant)
-	session, err := s.sessions.Get(ctx, tenant, p.SessionID)
+	var session *pipeline.Session
+	err = patiently(ctx, notFound, func() (err error) {
+		session, err = s.sessions.Get(ctx, tenant, p.SessionID)
+		return err
+	})
 	switch {
 	case errors.Is(err, pipeline.ErrNotFound):
 		return s.refuse(ctx, tenant, refusal(&p, "unknown_session", "no such session"))
@@ -98,15 +132,17 @@ func (s *Service) publishRefusals(ctx context.Context, tenant string, refusals [
 		}
 		pubs = append(pubs, subjects.Publication{Stream: subjects.StreamOutcome, Subject: subject, ID: id, Data: data})
 	}
-	return errors.Join(s.o.Bus.Publish(ctx, pubs)...)
+	return patiently(ctx, never, func() error { return errors.Join(s.o.Bus.Publish(ctx, pubs)...) })
 }
 
 // bury records a message that can never work, answers it if anybody can be
 // answered, and terminates it: in this order, so that nothing is dropped in
 // silence.
 func (s *Service) bury(ctx context.Context, tenant, kind string, d subjects.Delivery, reason string, r *subjects.Refusal) subjects.Verdict {
-	err := s.o.Store.RecordDeadLetter(ctx, pipeline.DeadLetter{
-		Tenant: tenant, Kind: kind, Subject: d.Subject, Reason: reason, Payload: d.Data, Deliveries: d.Deliveries,
+	err := patiently(ctx, unstorable, func() error {
+		return s.o.Store.RecordDeadLetter(ctx, pipeline.DeadLetter{
+			Tenant: tenant, Kind: kind, Subject: d.Subject, Reason: reason, Payload: d.Data, Deliveries: d.Deliveries,
+		})
 	})
 	if err == nil {
 		err = s.publishRefusals(ctx, tenant, []*subjects.Refusal{r})
