@@ -48,7 +48,9 @@ func admission(t *testing.T, calls ...pipeline.Judged) *pipeline.Admission {
 	}
 	return &pipeline.Admission{
 		Tenant: "t", SessionID: session, RunID: run, Step: 1, Group: tool.ID{9}, Calls: calls, ApprovalExpiry: time.Minute,
-		Settle: func(row *pipeline.Invocation, e pipeline.End) pipeline.Settlement { return pipeline.Settle(table, row.ToolName, e) },
+		Settle: func(row *pipeline.Invocation, e pipeline.End) pipeline.Settlement {
+			return pipeline.Settle(table, row.ToolName, e)
+		},
 	}
 }
 
