@@ -162,6 +162,7 @@ func (s *Store) RecordDeadLetter(ctx context.Context, d DeadLetter) error {
 	if payload == nil {
 		payload = []byte{}
 	}
+	d.Subject, d.Reason = storableText(d.Subject), storableText(d.Reason)
 	err := s.inTenant(ctx, d.Tenant, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO dead_letters (tenant_id, id, kind, subject, reason, payload, deliveries)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`, d.Tenant, uuid(tool.NewID()), d.Kind, d.Subject, d.Reason, payload, d.Deliveries)

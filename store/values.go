@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/toolbus/toolbus/tool"
@@ -92,3 +93,8 @@ func trustJSON(t map[string]tool.Trust) string {
 }
 
 func outcomeStatus(s *string) tool.OutcomeStatus { return tool.OutcomeStatus(deref(s)) }
+
+// storableText makes foreign text fit for a text column.
+func storableText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

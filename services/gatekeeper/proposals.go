@@ -77,7 +77,7 @@ func (s *Service) proposal(ctx context.Context, d subjects.Delivery) subjects.Ve
 	case err != nil:
 		return s.later(ctx, "session", err)
 	}
-	ruling, err := s.admitter.Admit(ctx, session, &p, d.Header["traceparent"])
+	ruling, err := s.admitter.Admit(ctx, session, &p, traceParent(d.Header))
 	switch {
 	case errors.Is(err, pipeline.ErrUnstorable):
 		return s.bury(ctx, tenant, "proposal", d, "unstorable", refusal(&p, "malformed", "calls: must hold values that can be stored"))
@@ -85,6 +85,24 @@ func (s *Service) proposal(ctx context.Context, d subjects.Delivery) subjects.Ve
 		return s.later(ctx, "admit", err)
 	}
 	return s.answer(ctx, tenant, &p, ruling)
+}
+
+// traceParent gives the trace context of a message if it is one: it becomes a
+// column and a header, so nothing else may travel in its place.
+func traceParent(header map[string]string) string {
+	const form = "00-00000000000000000000000000000000-0000000000000000-00"
+	value := header["traceparent"]
+	if len(value) != len(form) {
+		return ""
+	}
+	for i := range len(value) {
+		c := value[i]
+		dash := form[i] == '-'
+		if dash != (c == '-') || !dash && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return value
 }
 
 // answer sends the refusals of a ruling; outcomes, notices and hints travel by
