@@ -4,7 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/toolbus/toolbus/internal/localpg/testcluster"
+	"github.com/toolbus/toolbus/app"
+	"github.com/toolbus/toolbus/test/systemtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(systemtest.Main(m, systemtest.Kits{
+		"writers": func(o *app.Options) { o.Tools = systemtest.WriteTools(o.DemoSink) },
+	}))
+}
