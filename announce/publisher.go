@@ -91,7 +91,7 @@ func (p *Publisher) publish(bus AsyncBus) {
 	for i, a := range queue {
 		one, err := Compose(a)
 		if err != nil {
-			p.log.Error("message cannot be composed", "outbox_id", a.Outbox.String(), "cause", err.Error()) //nolint:sloglint // no request context
+			p.log.Error("message cannot be composed", "outbox_id", a.Outbox.String(), "cause", err.Error())
 		}
 		pubs = append(pubs, one...)
 		ends[i] = len(pubs)

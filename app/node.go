@@ -35,7 +35,6 @@ type Node struct {
 	registry  *registry.Registry
 	profiles  map[string]*policy.Profile
 	parts     supervise.Stack
-	telemetry string
 }
 
 // Open connects to the engines, waiting for them as long as ctx allows, and

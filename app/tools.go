@@ -179,7 +179,7 @@ func (c *credentials) Resolve(_ context.Context, ref string) (tool.Secret, error
 	if !ok {
 		return tool.Secret{}, fmt.Errorf("%q: %w", ref, tool.ErrNoCredential)
 	}
-	value := ""
+	var value string
 	switch {
 	case len(source) > 4 && source[:4] == "env:":
 		value = c.getenv(source[4:])

@@ -120,8 +120,9 @@ func (x *Executor) observe(ctx context.Context, c *Claim) (context.Context, func
 type execution struct {
 	spec    tool.Spec
 	catalog *Catalog
-	// marked says that the watermark is set, by this attempt or an earlier one.
-	marked bool
+	// marked says that the watermark is set, by this attempt or an earlier one;
+	// fenced, that this attempt asked for it and got it.
+	marked, fenced bool
 	// entered says that the tool's own code was reached.
 	entered bool
 	result  tool.Result
@@ -213,7 +214,7 @@ func (x *Executor) call(ctx context.Context, s *Session, c *Claim, timeout time.
 		r.end = x.interrupted(ctx, c, r)
 		return
 	}
-	if c.StillHeld != nil && !c.StillHeld() {
+	if !c.held() {
 		r.lost = true
 		return
 	}
@@ -281,7 +282,7 @@ func (x *Executor) mark(ctx context.Context, c *Claim, r *execution) bool {
 		r.end = unauthorized(v.Code, v.Earlier)
 		return false
 	}
-	r.marked, c.EffectSentAt = true, v.SentAt
+	r.marked, r.fenced, c.EffectSentAt = true, true, v.SentAt
 	return true
 }
 
@@ -319,7 +320,7 @@ func (x *Executor) interrupted(ctx context.Context, c *Claim, r *execution) *End
 // defect ends a call whose tool broke. Past the watermark nobody knows how far
 // it came.
 func (x *Executor) defect(c *Claim, r *execution, err error) *End {
-	x.o.Logger.Error("tool is defective", "tool_name", c.ToolName, "invocation_id", c.ID.String()) //nolint:sloglint // no request context is needed
+	x.o.Logger.Error("tool is defective", "tool_name", c.ToolName, "invocation_id", c.ID.String())
 	end := c.stopped(outcome.CodeInternal, r.marked)
 	end.Detail = err.Error()
 	return end

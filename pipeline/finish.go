@@ -25,10 +25,11 @@ func (x *Executor) environment(ctx context.Context, s *Session, c *Claim, timeou
 		Artifacts: &artifactWriter{x: x, c: c, trust: r.spec.OutputTrust, maximum: 4 * int64(r.spec.MaximumOutputBytes)},
 	}
 	exec.MarkEffectSent = func(ctx context.Context) error {
-		if r.marked {
-			return nil
+		if !r.fenced && !x.mark(ctx, c, r) {
+			return ErrLost
 		}
-		if !x.mark(ctx, c, r) {
+		if !c.held() { // time passed since the watermark
+			r.lost = true
 			return ErrLost
 		}
 		return nil

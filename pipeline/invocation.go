@@ -132,6 +132,9 @@ type Claim struct {
 	HotRun bool
 }
 
+// held reports whether the holder may still begin an effect.
+func (c *Claim) held() bool { return c.StillHeld == nil || c.StillHeld() }
+
 // Run is the state of a run as a transaction sees it under the run's lock.
 type Run struct {
 	ID         tool.ID

@@ -114,7 +114,7 @@ func readFacts(ctx context.Context, c *pgx.Conn, ops []*pipeline.Admission) ([]p
 		for j := range a.Calls {
 			row := &a.Calls[j].Row
 			ct, cr = append(ct, a.Tenant), append(cr, a.RunID)
-			ch, cn, co = append(ch, row.ArgumentsHash), append(cn, row.ToolName), append(co, int32(i)) //nolint:gosec // at most a flush
+			ch, cn, co = append(ch, row.ArgumentsHash), append(cn, row.ToolName), append(co, int32(i))
 		}
 	}
 	b := &pgx.Batch{}
@@ -193,7 +193,7 @@ func each(res pgx.BatchResults, what string, scan func(pgx.Rows) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+	_, err = pgx.CollectRows(rows, func(pgx.CollectableRow) (struct{}, error) {
 		return struct{}{}, scan(rows)
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func scanExisting(rows pgx.Rows, ops []*pipeline.Admission) (int, pipeline.Exist
 	}
 	a := ops[ord-1]
 	e.TenantID, e.RunID, e.Step = a.Tenant, a.RunID, a.Step
-	e.ID, e.SessionID, e.Group, e.Item, e.Settlement.Artifact = id, session, idOf(group), item, artifactOf(artifact)
+	e.ID, e.SessionID, e.Group, e.Item, e.Artifact = id, session, idOf(group), item, artifactOf(artifact)
 	if approval != nil {
 		e.Approval = &pipeline.Approval{TenantID: a.Tenant, ID: *approval, InvocationID: e.ID, ExpiresAt: timeOf(expires)}
 	}

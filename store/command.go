@@ -129,20 +129,20 @@ func (c *commandTx) writeOutbox(ctx context.Context) error {
 }
 
 // end runs endings inside the command's transaction.
-func (c *commandTx) end(ctx context.Context, ops []*pipeline.Ending) ([]pipeline.EndVerdict, error) {
+func (c *commandTx) end(ctx context.Context, ops []*pipeline.Ending) error {
 	if len(ops) == 0 {
-		return nil, nil
+		return nil
 	}
 	w := newEndWriter(ops)
 	b := &pgx.Batch{}
 	w.queue(b)
 	res := c.SendBatch(ctx, b)
-	out, err := w.scan(res)
+	_, err := w.scan(res)
 	if err := errors.Join(err, res.Close()); err != nil {
-		return nil, fmt.Errorf("end: %w", err)
+		return fmt.Errorf("end: %w", err)
 	}
 	c.late = append(c.late, w)
-	return out, nil
+	return nil
 }
 
 var (
@@ -194,7 +194,7 @@ func (s *Store) Decide(
 		case r.Authorize:
 			return tx.approve(ctx, approval, row, again, r)
 		case r.End != nil:
-			_, err = tx.end(ctx, []*pipeline.Ending{{
+			err = tx.end(ctx, []*pipeline.Ending{{
 				Row: &row, Settlement: settle(&row, *r.End), Expect: tool.WaitingForApproval, Attempt: row.Attempt, Decision: &r.Decision,
 			}})
 		}

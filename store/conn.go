@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,9 +40,7 @@ func laneConfig(url, role, name string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	for k, v := range laneSettings {
-		c.RuntimeParams[k] = v
-	}
+	maps.Copy(c.RuntimeParams, laneSettings)
 	c.RuntimeParams["role"] = role
 	c.RuntimeParams["application_name"] = "toolbus " + name
 	c.ConnectTimeout = 5 * time.Second

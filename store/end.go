@@ -93,7 +93,6 @@ type endWriter struct {
 	outbox  map[string]tool.ID
 	owed    map[string]*pipeline.Announcement
 	before  int // statements before the one that ends
-	tripped bool
 }
 
 func newEndWriter(ops []*pipeline.Ending) *endWriter {

@@ -52,16 +52,14 @@ type pending[O, V any] struct {
 }
 
 func (l *lane[O, V]) start(ctx context.Context, config *pgx.ConnConfig) {
-	ctx, l.stop = context.WithCancel(ctx)
+	ctx, l.stop = context.WithCancel(ctx) //nolint:gosec // called by close
 	l.conn.config = config
 	l.in = make(chan *pending[O, V], 4*flushRows)
 	l.gone = make(chan struct{})
-	l.done.Add(1)
-	go func() {
-		defer l.done.Done()
+	l.done.Go(func() {
 		defer close(l.gone)
 		l.run(ctx)
-	}()
+	})
 }
 
 func (l *lane[O, V]) close() {

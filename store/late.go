@@ -75,8 +75,12 @@ func (s *Store) insertLate(ctx context.Context, tx pgx.Tx, e *pipeline.Ending) e
 	var at time.Time
 	var sent bool
 	st := &e.Settlement
+	content := st.Result
+	if len(content) == 0 { // the item holds the whole content
+		content = st.Item
+	}
 	err := tx.QueryRow(ctx, lateInsertSQL, row.TenantID, uuid(row.ID), e.Attempt, string(st.Outcome), optText(st.Reason),
-		optJSON(st.Result), optJSON(st.Error), uuid(outbox)).Scan(&row.EventSeq, &at, &sent)
+		optJSON(content), optJSON(st.Error), uuid(outbox)).Scan(&row.EventSeq, &at, &sent)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // told before
 	}

@@ -23,13 +23,12 @@ var (
 // caller publishes. Any number of relays may run.
 func (s *Store) TakeOutbox(ctx context.Context, age time.Duration, limit int) ([]pipeline.Announcement, error) {
 	type taken struct {
-		tenant       string
-		id           [16]byte
-		refs         [][16]byte
-		kinds        []int16
-		seqs         []int32
-		tries        int
-		announcement pipeline.Announcement
+		tenant string
+		id     [16]byte
+		refs   [][16]byte
+		kinds  []int16
+		seqs   []int32
+		tries  int
 	}
 	rows, err := s.sweeper.Query(ctx, relayTakeSQL, age.Seconds(), limit)
 	if err != nil {

@@ -51,7 +51,7 @@ func scanInvocation(row pgx.CollectableRow, more ...any) (pipeline.Invocation, e
 	i.Reason, i.RunError, i.TraceParent = deref(reason), deref(runError), deref(trace)
 	i.Outcome = outcomeStatus(out)
 	i.StartedAt, i.CompletedAt, i.EffectSentAt = timeOf(started), timeOf(completed), timeOf(sent)
-	i.Item, i.Result, i.Error, i.Settlement.Artifact = item, result, errorJSON, artifactOf(artifact)
+	i.Item, i.Result, i.Error, i.Artifact = item, result, errorJSON, artifactOf(artifact)
 	if position != nil {
 		i.Position = *position
 	}

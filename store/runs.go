@@ -60,8 +60,7 @@ func (c *commandTx) endIdle(ctx context.Context, run tool.ID, code string, settl
 	for i := range rows {
 		ops[i] = IdleEnding(&rows[i], settle(&rows[i], pipeline.End{Outcome: tool.OutcomeFailed, Reason: code}))
 	}
-	_, err = c.end(ctx, ops)
-	return err
+	return c.end(ctx, ops)
 }
 
 // IdleEnding ends a call that no worker holds, provided that it is still as it

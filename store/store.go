@@ -218,10 +218,8 @@ func (o *oneConn) batch(ctx context.Context, queue func(*pgx.Batch), read func(p
 func (o *oneConn) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.conn.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a bounded goodbye
-		defer cancel()
-		_ = o.conn.conn.Close(ctx)
+	if o.conn.conn != nil { // idle: the server needs no goodbye
+		_ = o.conn.conn.PgConn().Conn().Close()
 		o.conn.conn = nil
 	}
 }

@@ -79,7 +79,7 @@ func (s *Store) Hint(ctx context.Context, found []Swept) error {
 			"tool_invocations t SET hinted_at = clock_timestamp() FROM k WHERE t.tenant_id = k.tenant_id AND t.id = k.id",
 			"invocation_leases t SET hinted_at = clock_timestamp() FROM k WHERE t.tenant_id = k.tenant_id AND t.invocation_id = k.id",
 		} {
-			b.Queue("WITH k AS (SELECT * FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)) UPDATE "+table, tenant, id)
+			b.Queue("WITH k AS (SELECT k.tenant_id, k.id FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)) UPDATE "+table, tenant, id)
 		}
 		return tx.SendBatch(ctx, b).Close()
 	})

@@ -28,13 +28,6 @@ func optText[S ~string](s S) *string {
 	return &t
 }
 
-func optTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // optJSON passes JSON text through; PostgreSQL parses it.
 func optJSON(j json.RawMessage) *string {
 	if len(j) == 0 {

@@ -27,16 +27,16 @@ func NewID() ID {
 	var id ID
 	_, _ = rand.Read(id[:]) // crypto/rand never fails: it aborts the process instead
 	idClock.Lock()
-	next := uint64(time.Now().UnixMilli()) << 12 //nolint:gosec // a clock before 1970 is not supported
+	next := uint64(time.Now().UnixMilli()) << 12
 	if next <= idClock.last {
 		next = idClock.last + 1
 	}
 	idClock.last = next
 	idClock.Unlock()
 	ms, seq := next>>12, next&0xfff
-	binary.BigEndian.PutUint16(id[6:8], uint16(0x7000|seq)) //nolint:gosec // 12 bits and the version
-	id[0], id[1], id[2] = byte(ms>>40), byte(ms>>32), byte(ms>>24)
-	id[3], id[4], id[5] = byte(ms>>16), byte(ms>>8), byte(ms)
+	var stamp [8]byte
+	binary.BigEndian.PutUint64(stamp[:], ms<<16|0x7000|seq) // 48 bits of time, the version, 12 bits of sequence
+	copy(id[:8], stamp[:])
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }

@@ -1,5 +1,7 @@
 package tool
 
+import "slices"
+
 // transitions holds the legal life of an invocation, once; the CHECK constraint
 // of the table is compared with it by a test. Running to running is a takeover:
 // the attempt number rises.
@@ -18,10 +20,5 @@ var transitions = map[Status][]Status{
 // CanBecome reports whether a row of status from may change to status to. The
 // empty status stands for "no row yet".
 func CanBecome(from, to Status) bool {
-	for _, s := range transitions[from] {
-		if s == to {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(transitions[from], to)
 }

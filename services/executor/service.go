@@ -211,6 +211,8 @@ func (s *Service) bury(ctx context.Context, d subjects.Delivery) subjects.Verdic
 }
 
 // claim is step 9 for hints that have slots; unused slots are given back.
+//
+//nolint:contextcheck // calls live in the service's work context: they outlive the pulling
 func (s *Service) claim(ctx context.Context, hints []pipeline.Hint) error {
 	if len(hints) == 0 {
 		return nil

@@ -294,8 +294,8 @@ func wholeCall(i *pipeline.Invocation, history []pipeline.EventRecord) (*subject
 			OutcomeStatus: e.Outcome, ReasonCode: e.Reason,
 		}
 	}
-	if i.Settlement.Artifact != nil {
-		out.Artifacts = append(out.Artifacts, *i.Settlement.Artifact)
+	if i.Artifact != nil {
+		out.Artifacts = append(out.Artifacts, *i.Artifact)
 	}
 	// The canonical content stands in a column of its own only where the item
 	// does not hold it.

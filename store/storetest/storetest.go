@@ -32,7 +32,7 @@ func URL(t testing.TB) string {
 		t.Fatalf("clone: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if err := db.Drop(ctx); err != nil {
 			t.Errorf("drop: %v", err)
