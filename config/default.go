@@ -20,7 +20,7 @@ func Default() Config {
 		Batch:      Batch{Concurrency: 8},
 		Lease:      Lease{Seconds: 30},
 		Run:        Run{DeadlineSeconds: day},
-		Gatekeeper: Gatekeeper{Concurrency: 64},
+		Gatekeeper: Gatekeeper{Concurrency: 512},
 		Executor:   Executor{Slots: 64, TenantShare: 0.5},
 		Recovery:   Recovery{MaximumAttempts: 5, SweepSeconds: 1},
 		Dispatch:   Dispatch{RetrySeconds: 10},
