@@ -118,3 +118,7 @@ func devPassword(path string) (tool.Secret, error) {
 	}
 	return tool.NewSecret(drawn), nil
 }
+
+// DevToken reads or draws the token that admits to the HTTP API of a data
+// directory; it stays the same over restarts.
+func DevToken(dir string) (tool.Secret, error) { return devPassword(filepath.Join(dir, "http.token")) }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/toolbus/toolbus/announce"
 	"github.com/toolbus/toolbus/bus"
+	"github.com/toolbus/toolbus/internal/observe"
 	"github.com/toolbus/toolbus/internal/supervise"
+	"github.com/toolbus/toolbus/observer"
 	"github.com/toolbus/toolbus/outcome"
 	"github.com/toolbus/toolbus/policy"
 	"github.com/toolbus/toolbus/registry"
@@ -35,6 +37,10 @@ type Node struct {
 	registry  *registry.Registry
 	profiles  map[string]*policy.Profile
 	parts     supervise.Stack
+	metrics   *observe.Metrics
+	checks    *observe.Checks
+	observe   *observer.Observer
+	http      Telemetered
 }
 
 // Open connects to the engines, waiting for them as long as ctx allows, and
@@ -44,6 +50,8 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	o.withDefaults()
 	n := &Node{o: o, log: o.Logger, name: instanceName(), publisher: announce.NewPublisher(o.Logger)}
 	n.parts.Logger = o.Logger
+	n.metrics = observe.NewMetrics(observe.Build{Version: o.Version})
+	n.checks = observe.NewChecks(o.Logger)
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.WithoutCancel(ctx)))
 	}
@@ -70,7 +78,13 @@ func (n *Node) open(ctx context.Context) error {
 	if n.registry, err = buildRegistry(n.o); err != nil {
 		return err
 	}
+	if err := n.trace(ctx); err != nil {
+		return err
+	}
 	if err := n.connect(ctx); err != nil {
+		return err
+	}
+	if err := n.watch(); err != nil {
 		return err
 	}
 	return applyStanding(ctx, n.Store, n.o.Config.Policy.Standing)

@@ -39,7 +39,7 @@ func (n *Node) gatekeeper() (supervise.Service, error) {
 		Store: n.Store, Bus: busPort{Bus: n.Bus, version: n.o.Version}, Catalog: &catalog{registry: n.registry, store: n.Store},
 		Table: n.table, Logger: n.log, Profiles: n.profiles, DefaultProfile: c.Policy.DefaultProfile,
 		Disabled: c.Tools.Disabled, MaxTrust: trust, Concurrency: c.Gatekeeper.Concurrency,
-		ApprovalExpiry: c.Approval.ExpirySeconds.Duration(), RunDeadline: c.Run.DeadlineSeconds.Duration(), Probe: n.o.Probe,
+		ApprovalExpiry: c.Approval.ExpirySeconds.Duration(), RunDeadline: c.Run.DeadlineSeconds.Duration(), Probe: n.probe(), Counted: n.metrics.Proposal,
 	})
 }
 

@@ -13,11 +13,16 @@ import (
 type laneConn struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn
+	uses   int // of conn
 }
 
 // laneSettings make the batch statements plan the same way whatever the tables
-// hold: nested loops with the array outside and the primary key inside. A plan
-// made on an empty table would otherwise be kept, and be wrong.
+// hold: nested loops with the array outside and the primary key inside. Two habits
+// of the statements belong to it. An array's ordinals are said to lie in a range
+// that they always lie in: the planner then takes the array for one row and not
+// for ten, and looks each row up instead of reading the table. And none says
+// completed_at IS NULL, which would make the index of all open calls eligible for
+// looking up one.
 var laneSettings = map[string]string{
 	"enable_seqscan":                      "off",
 	"enable_hashjoin":                     "off",
@@ -47,15 +52,27 @@ func laneConfig(url, role, name string) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
+// planAgain is after how many uses, at the latest, the plans are made anew.
+const planAgain = 4096
+
+// get gives the connection. On an empty table every index is as good as any
+// other, and a generic plan is kept: so the plans are made anew each time the
+// number of uses has doubled, by when the tables may have, too.
 func (l *laneConn) get(ctx context.Context) (*pgx.Conn, error) {
 	if l.conn != nil && !l.conn.IsClosed() {
+		l.uses++
+		if l.uses&(l.uses-1) == 0 || l.uses%planAgain == 0 {
+			if _, err := l.conn.Exec(ctx, "DISCARD PLANS"); err != nil {
+				return nil, fmt.Errorf("discard plans: %w", err)
+			}
+		}
 		return l.conn, nil
 	}
 	conn, err := pgx.ConnectConfig(ctx, l.config)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	l.conn = conn
+	l.conn, l.uses = conn, 0
 	return conn, nil
 }
 

@@ -111,3 +111,17 @@ func (s *Store) Oldest(ctx context.Context) (map[tool.Status]time.Duration, erro
 	})
 	return out, translate("oldest", err)
 }
+
+// PendingApprovals counts the open approvals and gives the age of the oldest.
+func (s *Store) PendingApprovals(ctx context.Context) (pending int64, oldest time.Duration, err error) {
+	var seconds float64
+	err = s.sweeper.QueryRow(ctx, `SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(requested_at)), 0)::float8
+		FROM approvals WHERE decision IS NULL`).Scan(&pending, &seconds)
+	return pending, time.Duration(seconds * float64(time.Second)), translate("approvals", err)
+}
+
+// DeadLetters counts the messages that could not be handled.
+func (s *Store) DeadLetters(ctx context.Context) (count int64, err error) {
+	err = s.sweeper.QueryRow(ctx, "SELECT count(*) FROM dead_letters").Scan(&count)
+	return count, translate("dead letters", err)
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/toolbus/toolbus/internal/observe"
 	"github.com/toolbus/toolbus/pipeline"
 	"github.com/toolbus/toolbus/subjects"
 	"github.com/toolbus/toolbus/tool"
@@ -77,7 +78,8 @@ func (s *Service) proposal(ctx context.Context, d subjects.Delivery) subjects.Ve
 	case err != nil:
 		return s.later(ctx, "session", err)
 	}
-	ruling, err := s.admitter.Admit(ctx, session, &p, traceParent(d.Header))
+	trace := traceParent(d.Header)
+	ruling, err := s.admitter.Admit(observe.Extract(ctx, map[string]string{"traceparent": trace}), session, &p, trace)
 	switch {
 	case errors.Is(err, pipeline.ErrUnstorable):
 		return s.bury(ctx, tenant, "proposal", d, "unstorable", refusal(&p, "malformed", "calls: must hold values that can be stored"))
@@ -115,7 +117,7 @@ func (s *Service) answer(ctx context.Context, tenant string, p *subjects.Proposa
 	refusals := make([]*subjects.Refusal, len(r.Refusals))
 	for i, f := range r.Refusals {
 		refusals[i] = refusal(p, subjects.RefusalCode(f.Code), f.Message)
-		refusals[i].Refusal.CallIDs = f.CallIDs
+		refusals[i].Refusal.CallIDs = append(refusals[i].Refusal.CallIDs, f.CallIDs...)
 	}
 	return s.refuse(ctx, tenant, refusals...)
 }

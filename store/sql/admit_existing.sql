@@ -8,4 +8,5 @@ JOIN tool_invocations t ON t.tenant_id = u.tenant_id AND t.run_id = u.run_id AND
      AND t.call_id NOT LIKE 'bridge:%'
 LEFT JOIN invocation_leases l ON l.tenant_id = t.tenant_id AND l.invocation_id = t.id
 LEFT JOIN approvals a ON a.tenant_id = t.tenant_id AND a.invocation_id = t.id AND t.status = 'waiting_for_approval'
+WHERE u.ord BETWEEN 1 AND 1000000
 ORDER BY u.ord, t.id

@@ -5,14 +5,14 @@ open AS (
            t.normalized_arguments_hash AS hash, t.tool_name
     FROM unnest($1::text[], $2::uuid[], $3::int[]) AS g (tenant_id, grp, k)
     JOIN tool_invocations t ON t.tenant_id = g.tenant_id AND t.parallel_group = g.grp
-    WHERE t.completed_at IS NULL
+    WHERE g.k BETWEEN 1 AND 1000000 AND t.status NOT IN ('succeeded', 'failed', 'denied', 'uncertain')
     UNION ALL
     SELECT t.tenant_id, t.id, t.id, 0, false, 1,
            t.run_id, t.status, t.suspended_kind, t.attempt_number, t.idempotency_class, t.effect_sent_at, t.deadline_at,
            t.normalized_arguments_hash, t.tool_name
-    FROM unnest($4::text[], $5::uuid[]) AS s (tenant_id, id)
+    FROM unnest($4::text[], $5::uuid[]) WITH ORDINALITY AS s (tenant_id, id, ord)
     JOIN tool_invocations t ON t.tenant_id = s.tenant_id AND t.id = s.id
-    WHERE t.completed_at IS NULL
+    WHERE s.ord BETWEEN 1 AND 1000000 AND t.status NOT IN ('succeeded', 'failed', 'denied', 'uncertain')
 ),
 state AS (
     SELECT o.*, r.hot_step IS NOT NULL AS hot, s.answer,
@@ -66,7 +66,7 @@ taken AS (
     SET status = 'running', attempt_number = lease.attempt, claim_id = $6, started_at = coalesce(t.started_at, clock.now),
         event_seq = t.event_seq + 1, suspended_kind = NULL, suspended_ref = NULL
     FROM lease CROSS JOIN clock
-    WHERE t.tenant_id = lease.tenant_id AND t.id = lease.invocation_id AND t.completed_at IS NULL
+    WHERE t.tenant_id = lease.tenant_id AND t.id = lease.invocation_id AND t.status NOT IN ('succeeded', 'failed', 'denied', 'uncertain')
     RETURNING t.*, lease.until
 ),
 told AS (

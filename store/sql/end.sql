@@ -22,7 +22,7 @@ ended AS (
               reason, item, output_bytes, truncated, artifact_id, artifact, result, error, first_event, last_event,
               heavy, decision, decided_by, comment, ord)
     CROSS JOIN clock
-    WHERE t.tenant_id = u.tenant_id AND t.id = u.id
+    WHERE u.ord BETWEEN 0 AND 1000000 AND t.tenant_id = u.tenant_id AND t.id = u.id
       AND t.attempt_number = u.attempt AND t.status = u.expect AND (u.claim_id IS NULL OR t.claim_id = u.claim_id)
       AND (t.suspended_kind IS NOT NULL) = u.suspended
       AND (u.effect IS NULL OR (t.effect_sent_at IS NOT NULL) = u.effect)

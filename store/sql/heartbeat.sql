@@ -1,7 +1,7 @@
 WITH held AS (
     UPDATE invocation_leases l SET until = clock_timestamp() + make_interval(secs => $5)
     FROM unnest($1::text[], $2::uuid[], $3::int[], $4::uuid[]) WITH ORDINALITY AS u (tenant_id, id, attempt, claim_id, ord)
-    WHERE l.tenant_id = u.tenant_id AND l.invocation_id = u.id AND l.attempt = u.attempt AND l.claim_id = u.claim_id
+    WHERE u.ord BETWEEN 1 AND 1000000 AND l.tenant_id = u.tenant_id AND l.invocation_id = u.id AND l.attempt = u.attempt AND l.claim_id = u.claim_id
       AND l.until > clock_timestamp()
     RETURNING u.ord, l.tenant_id, l.invocation_id
 )

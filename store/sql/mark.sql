@@ -25,7 +25,7 @@ asked AS (
     FROM unnest($1::text[], $2::uuid[], $3::int[], $4::uuid[], $5::text[]) WITH ORDINALITY
          AS u (tenant_id, id, attempt, claim_id, scopes, ord)
     CROSS JOIN clock
-    JOIN tool_invocations t ON t.tenant_id = u.tenant_id AND t.id = u.id
+    JOIN tool_invocations t ON t.tenant_id = u.tenant_id AND t.id = u.id AND u.ord BETWEEN 1 AND 1000000
     JOIN runs r ON r.tenant_id = t.tenant_id AND r.id = t.run_id
     JOIN sessions s ON s.tenant_id = t.tenant_id AND s.id = t.session_id
     LEFT JOIN invocation_leases l ON l.tenant_id = t.tenant_id AND l.invocation_id = t.id AND l.attempt = u.attempt AND l.claim_id = u.claim_id
