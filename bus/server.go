@@ -227,3 +227,7 @@ func (serverLog) Debugf(string, ...any) {}
 
 // Tracef drops traces.
 func (serverLog) Tracef(string, ...any) {}
+
+// InProcessConn gives a connection to the server without a socket; it makes the
+// server usable by a client of the same process.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() } //nolint:wrapcheck // the client words it

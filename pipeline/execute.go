@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/toolbus/toolbus/canonical"
 	"github.com/toolbus/toolbus/outcome"
 	"github.com/toolbus/toolbus/registry"
 	"github.com/toolbus/toolbus/tool"
@@ -150,6 +151,11 @@ func (x *Executor) run(ctx context.Context, s *Session, c *Claim) (r execution) 
 		return r
 	}
 	r.spec = spec
+	if canonical.Hash(c.Arguments) != c.ArgumentsHash { // nobody authorized these
+		r.end = unauthorized(outcome.CodeAuthorityRevoked, r.marked)
+		r.end.Detail = "the stored arguments are not those of the hash"
+		return r
+	}
 	if len(c.Answer) > 0 {
 		r.entered, r.result = true, answered(c)
 		return r
@@ -225,8 +231,8 @@ func (x *Executor) call(ctx context.Context, s *Session, c *Claim, timeout time.
 		r.end = x.interrupted(ctx, c, r)
 	case err != nil:
 		r.end = x.defect(c, r, err)
-	case !r.result.OK && r.result.Failure == nil:
-		r.end = x.defect(c, r, errors.New("the tool returned neither success nor failure"))
+	case r.result.OK == (r.result.Failure != nil):
+		r.end = x.defect(c, r, errors.New("the tool returned neither success nor failure, or both"))
 	}
 }
 

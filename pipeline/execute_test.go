@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolbus/toolbus/canonical"
 	"github.com/toolbus/toolbus/outcome"
 	"github.com/toolbus/toolbus/pipeline"
 	"github.com/toolbus/toolbus/registry"
@@ -101,7 +102,7 @@ func executedIn(ctx context.Context, t *testing.T, b *books, s *stub, change fun
 	c := &pipeline.Claim{
 		Invocation: pipeline.Invocation{
 			TenantID: "t", ID: tool.NewID(), ToolName: s.spec.Name, ToolVersion: s.spec.Version, Class: s.spec.Idempotency,
-			SideEffect: s.spec.SideEffect, Arguments: []byte("{}"), Attempt: 1, ClaimID: tool.NewID(), DeadlineAt: now.Add(time.Hour),
+			SideEffect: s.spec.SideEffect, Arguments: []byte("{}"), ArgumentsHash: canonical.Hash([]byte("{}")), Attempt: 1, ClaimID: tool.NewID(), DeadlineAt: now.Add(time.Hour),
 		},
 		Now: now, Until: now.Add(time.Minute),
 	}

@@ -171,7 +171,7 @@ func (x *Executor) render(ctx context.Context, c *Claim, plan *outcome.Plan) (ou
 func settlementOf(plan *outcome.Plan, a *outcome.Admitted, r *execution) Settlement {
 	st := Settlement{
 		Outcome: tool.OutcomeSucceeded, Rendered: &a.Item, OutputBytes: a.OutputBytes, Truncated: a.Truncated,
-		Artifact: a.Artifact, Evidence: r.result.Evidence,
+		Artifact: a.Artifact, Evidence: storableKey(r.result.Evidence),
 	}
 	if plan.Outcome != nil {
 		st.Outcome, st.Reason, st.Evidence = plan.Outcome.Status, plan.Outcome.ReasonCode, ""

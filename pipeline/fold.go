@@ -37,6 +37,9 @@ type Existing struct {
 	LeaseLive bool
 	// Approval is set while the row waits for one.
 	Approval *Approval
+	// Asked says that a re-proposal wants to know about it: it is told even that
+	// the call is merely on its way.
+	Asked bool
 }
 
 // Counter is a row of call_counters. With Outcome and Reason empty it counts
@@ -274,7 +277,7 @@ func (a *Admission) repropose(e *Existing, r *Ruling) {
 		r.refuse("concurrency_conflict", "the call is in flight", e.CallID)
 		return
 	}
-	e.N = a.N
+	e.N, e.Asked = a.N, true
 	r.Raise = append(r.Raise, e.ID)
 	r.Answer = append(r.Answer, *e)
 }

@@ -280,13 +280,15 @@ func oweAdmission(owed *ledger, a *pipeline.Admission, r *pipeline.Ruling, f pip
 	}
 	for i := range r.Answer {
 		e := &r.Answer[i]
+		idle := e.Status == tool.WaitingForApproval || e.SuspendedKind != ""
 		switch {
 		case e.Terminal():
 			owed.add(a.Tenant, pipeline.Notice{Kind: pipeline.NoticeOutcome, Ref: e.ID, Seq: a.N, Call: &e.Invocation})
-		case e.Status == tool.Authorized, e.Status == tool.Running && e.SuspendedKind == "":
+			continue
+		case !idle:
 			owed.add(a.Tenant, pipeline.Notice{Kind: pipeline.NoticeHint, Ref: e.ID, Call: &e.Invocation})
-			fallthrough
-		default:
+		}
+		if idle || e.Asked && e.Status == tool.Authorized {
 			owed.add(a.Tenant, pipeline.Notice{Kind: pipeline.NoticePending, Ref: e.ID, Call: &e.Invocation, Approval: e.Approval})
 		}
 	}

@@ -51,7 +51,7 @@ func (s *Store) ExpiredLeases(ctx context.Context, retry time.Duration, limit in
 // Stalled lists calls that could be claimed and were neither claimed nor hinted
 // within retry.
 func (s *Store) Stalled(ctx context.Context, retry time.Duration, limit int) ([]Swept, error) {
-	return s.sweep(ctx, sweepStalledSQL, func(*Swept) []any { return nil }, retry.Seconds(), limit)
+	return s.sweep(ctx, sweepStalledSQL, func(*Swept) []any { return nil }, retry.Seconds(), limit, batchWindow)
 }
 
 // IdleEnded lists calls that no worker holds and whose time is over: deadline,

@@ -165,6 +165,9 @@ func (s *Service) approvalInfo(ctx context.Context, tenant string, c *pipeline.E
 	}
 	spec, _ := session.Catalog.Pin.Resolve(c.ToolName)
 	a := c.Approval
+	if c.ArgumentTrust == nil {
+		c.ArgumentTrust = map[string]tool.Trust{}
+	}
 	return subjects.ApprovalInfo{
 		ApprovalID: a.ID, InvocationID: c.ID, SessionID: c.SessionID, RunID: c.RunID, StepNumber: c.Step, CallID: c.CallID,
 		ToolName: c.ToolName, ToolVersion: c.ToolVersion, Principal: session.Principal.ID, Risk: spec.Risk, MatrixRow: c.MatrixRow,

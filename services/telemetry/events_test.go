@@ -2,7 +2,9 @@ package telemetry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -119,6 +121,8 @@ func TestBacklogIsInOrder(t *testing.T) {
 	if got := w.tables.fillsSoFar() - before; got != 1 {
 		t.Errorf("%d reads of the table, want none for the other tenant", got)
 	}
+	// The late copy of what came with 3 is not sent to one who has seen 3.
+	w.follow(t, acmeToken, "", "one.3").expect(tail...)
 	w.follow(t, acmeToken, "event=tool.call.authorized&event=mcp.*", "one.2").expect(append([]string{c.body(t, 2)}, tail...)...)
 }
 
@@ -136,6 +140,67 @@ func TestReset(t *testing.T) {
 		if m := s.next(); m.Event != "reset" || m.ID != "one.20" || m.Data != `{"v":1,"event":"reset","reason":"`+reason+`"}` {
 			t.Errorf("after %q: %+v, want reset: %s", last, m, reason)
 		}
+	}
+}
+
+func TestEventsThatExpireWhileTheyAreRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *telemetry.Options) { o.History = 2 })
+	numbered(t, w, 20)
+	w.start(t)
+	w.stream.update(func() {
+		w.stream.beforeRead = func() {
+			w.stream.update(func() { w.stream.beforeRead = nil })
+			w.stream.expire(10)
+		}
+	})
+	if m := w.follow(t, acmeToken, "", "one.5").next(); m.Event != "reset" || !strings.Contains(m.Data, `"reason":"expired"`) {
+		t.Errorf("first message after the loss: %+v", m)
+	}
+}
+
+// What was read and is no event takes part in the positions all the same.
+func TestResumeBeforeTheHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *telemetry.Options) { o.History = 8 })
+	bodies := numbered(t, w, 50)
+	for range 8 {
+		w.stream.publish(subjects.Delivery{Subject: "toolbus.event.acme", Data: []byte("{}")})
+	}
+	w.start(t)
+	s := w.follow(t, acmeToken, "", "one.49")
+	s.expect(append(bodies[49:], numbered(t, w, 1)...)...)
+}
+
+// A client may come from an instance that has read further than this one.
+func TestResumeAhead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	numbered(t, w, 3)
+	w.start(t)
+	w.stream.stall(true)
+	numbered(t, w, 2)
+	s := w.follow(t, acmeToken, "", "one.5")
+	bodies := numbered(t, w, 1)
+	w.stream.stall(false)
+	s.expect(bodies...)
+}
+
+func TestStopLetsClientsGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	<-w.Ready()
+	s := w.follow(t, acmeToken, "", "")
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("run: %v", err)
+	}
+	// An answer that was cut, not ended, would be an unexpected end.
+	if _, err := s.block(); !errors.Is(err, io.EOF) {
+		t.Errorf("the client's answer ends with %v", err)
 	}
 }
 

@@ -29,8 +29,10 @@ type stream struct {
 	changed     chan struct{}
 	// stalled makes readers receive nothing, away makes every look fail.
 	stalled, away bool
-	// reads counts the readings begun, and remembers where each began.
+	// reads remembers where each reading began.
 	reads []uint64
+	// beforeRead, unless nil, happens at the beginning of a reading.
+	beforeRead func()
 }
 
 func newStream() *stream { return &stream{incarnation: "one", first: 1, changed: make(chan struct{})} }
@@ -63,7 +65,7 @@ func (s *stream) expire(n int) {
 	s.update(func() { s.first, s.messages = s.first+uint64(n), s.messages[n:] })
 }
 
-func (s *stream) stall() { s.update(func() { s.stalled = true }) }
+func (s *stream) stall(stalled bool) { s.update(func() { s.stalled = stalled }) }
 
 func (s *stream) readings() []uint64 {
 	s.mu.Lock()
@@ -87,7 +89,11 @@ func (s *stream) EventStream(context.Context) (telemetry.EventStream, error) {
 func (s *stream) ReadEvents(ctx context.Context, incarnation string, from uint64, handle func(subjects.Delivery) error) error {
 	s.mu.Lock()
 	s.reads = append(s.reads, from)
+	before := s.beforeRead
 	s.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	for {
 		s.mu.Lock()
 		if s.incarnation != incarnation {

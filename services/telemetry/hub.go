@@ -117,8 +117,6 @@ func (h *hub) now() (cursor, place) {
 // reading is what a client finds.
 type reading struct {
 	events []event
-	// place is where the hub stood.
-	place place
 	// restarted says that the cursor belongs to a stream that is gone; slow, that
 	// the client is too far behind. Both end the reading.
 	restarted, slow bool
@@ -133,7 +131,7 @@ const maximumReading = 128
 func (h *hub) read(c *cursor) reading {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := reading{place: place{h.incarnation, h.head, h.primed}, changed: h.changed}
+	r := reading{changed: h.changed}
 	end := h.first + uint64(len(h.events))
 	switch {
 	case c.epoch != h.epoch:

@@ -77,7 +77,7 @@ func (s *sequencer) next(ctx context.Context, e event) ([]event, error) {
 		return []event{e}, nil
 	}
 	var out []event
-	if seq > state.last+9 {
+	if seq > state.last+1 {
 		filled, err := s.fill(ctx, e.tenant, e.call.InvocationID, state.last+1, seq)
 		if err != nil {
 			return nil, err

@@ -199,7 +199,6 @@ func (c *client) live(ctx context.Context) error {
 			}
 			continue
 		}
-		c.moved(r.place)
 		silence.Reset(max(0, c.s.o.KeepAlive-time.Since(c.written)))
 		select {
 		case <-ctx.Done():
@@ -210,14 +209,6 @@ func (c *client) live(ctx context.Context) error {
 				return err
 			}
 		}
-	}
-}
-
-// moved notes that the client has seen all there is, so that one whose filter
-// lets little through does not resume from long ago.
-func (c *client) moved(p place) {
-	if p.incarnation == c.at.incarnation {
-		c.at.sequence = max(c.at.sequence, p.head)
 	}
 }
 

@@ -237,7 +237,7 @@ func TestReaderThatStallsTurnsReadinessRed(t *testing.T) {
 		if got := failing(time.Hour); got != nil {
 			t.Errorf("idle for an hour: %v fail", got)
 		}
-		w.stream.stall()
+		w.stream.stall(true)
 		numbered(t, w, 1)
 		if got := failing(20 * time.Second); got != nil {
 			t.Errorf("after 20 seconds: %v fail", got)
@@ -317,5 +317,49 @@ func TestReaderTriesAgain(t *testing.T) {
 		stop()
 		<-gone
 		<-done
+	})
+}
+
+// A client that joins at the oldest event that is kept could be overtaken
+// before it has read anything.
+func TestResumeIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(o *telemetry.Options) { o.History = 8 }, func(ctx context.Context, t *testing.T, w *world) {
+		bodies := numbered(t, w, 100)
+		synctest.Wait()
+		ctx, leave := context.WithCancel(ctx)
+		gate := make(chan struct{}, 100)
+		out := newRecorder(gate)
+		gone := w.attach(ctx, out, "one.92")
+		synctest.Wait()
+		bodies = append(bodies, numbered(t, w, 3)...)
+		synctest.Wait()
+		for range cap(gate) {
+			gate <- struct{}{}
+		}
+		synctest.Wait()
+		if diff := cmp.Diff(bodies[92:], datas(out.text())); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		leave()
+		<-gone
+	})
+}
+
+// Clients that leave while they read old events make room for others.
+func TestLeavingTheBacklogMakesRoom(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(o *telemetry.Options) { o.History = 8 }, func(ctx context.Context, t *testing.T, w *world) {
+		numbered(t, w, 100)
+		synctest.Wait()
+		for range 40 {
+			gate := make(chan struct{}, 1)
+			gate <- struct{}{}
+			out := newRecorder(gate)
+			<-w.attach(ctx, out, "one.1")
+			if out.status != http.StatusOK {
+				t.Fatalf("status %d, want room", out.status)
+			}
+		}
 	})
 }

@@ -95,7 +95,11 @@ result AS (
     JOIN tool_invocations t ON t.tenant_id = p.tenant_id AND t.id = p.id
     LEFT JOIN invocation_leases l ON l.tenant_id = t.tenant_id AND l.invocation_id = t.id
     WHERE p.mine OR p.over IS NOT NULL
+),
+-- Few rows, if any: joined with all of picked, this would be quadratic.
+special AS (
+    SELECT tenant_id, id, hot, answer, mine FROM picked WHERE hot OR answer IS NOT NULL OR mine
 )
-SELECT r.*, clock.now, p.hot, p.answer, p.mine
+SELECT r.*, clock.now, coalesce(p.hot, false), p.answer, coalesce(p.mine, false)
 FROM result r CROSS JOIN clock
-JOIN picked p ON p.tenant_id = r.tenant_id AND p.id = r.id
+LEFT JOIN special p ON p.tenant_id = r.tenant_id AND p.id = r.id

@@ -34,13 +34,15 @@ asked AS (
 -- waited behind another writer of the row.
 marked AS (
     UPDATE tool_invocations t SET effect_sent_at = coalesce(t.effect_sent_at, clock.now)
-    FROM asked a CROSS JOIN clock, invocation_leases l
+    FROM asked a CROSS JOIN clock
+    JOIN invocation_leases l ON l.tenant_id = a.tenant_id AND l.invocation_id = a.id AND l.attempt = a.attempt AND l.claim_id = a.claim_id
     WHERE a.verdict = ''
       AND t.tenant_id = a.tenant_id AND t.id = a.id
       AND t.attempt_number = a.attempt AND t.claim_id = a.claim_id AND t.status = 'running' AND t.suspended_kind IS NULL
-      AND l.tenant_id = a.tenant_id AND l.invocation_id = a.id AND l.attempt = a.attempt AND l.claim_id = a.claim_id
       AND l.until > clock_timestamp()
-    RETURNING a.ord, t.effect_sent_at
+    RETURNING a.ord, a.sent, t.effect_sent_at
 )
-SELECT a.ord, CASE WHEN a.verdict = '' AND m.ord IS NULL THEN 'fenced' ELSE a.verdict END, a.sent, m.effect_sent_at
-FROM asked a LEFT JOIN marked m ON m.ord = a.ord
+-- What is in neither half is fenced.
+SELECT ord, verdict, sent, NULL::timestamptz FROM asked WHERE verdict <> ''
+UNION ALL
+SELECT ord, '', sent, effect_sent_at FROM marked
