@@ -179,7 +179,7 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) Run(ctx context.Context, ready func(), services ...Service) error {
 	g := supervise.NewGroup()
 	for _, name := range services {
-		s, err := n.service(name)
+		s, err := n.service(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

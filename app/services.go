@@ -15,7 +15,7 @@ import (
 	"github.com/toolbus/toolbus/tool"
 )
 
-func (n *Node) service(name Service) (supervise.Service, error) {
+func (n *Node) service(ctx context.Context, name Service) (supervise.Service, error) {
 	switch name {
 	case Gatekeeper:
 		return n.gatekeeper()
@@ -24,7 +24,7 @@ func (n *Node) service(name Service) (supervise.Service, error) {
 	case Recovery:
 		return n.recovery()
 	case Telemetry:
-		return n.newTelemetry()
+		return n.newTelemetry(ctx)
 	}
 	return nil, fmt.Errorf("no such service")
 }

@@ -27,8 +27,8 @@ type Telemetered interface {
 	Addr() net.Addr
 }
 
-func (n *Node) newTelemetry() (supervise.Service, error) {
-	tokens, err := n.tokens(n.o.Config.HTTP.Tokens)
+func (n *Node) newTelemetry(ctx context.Context) (supervise.Service, error) {
+	tokens, err := n.tokens(ctx, n.o.Config.HTTP.Tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +58,11 @@ func (n *Node) HTTPAddress() string {
 	return ""
 }
 
-func (n *Node) tokens(all []config.Token) ([]telemetry.Token, error) {
+func (n *Node) tokens(ctx context.Context, all []config.Token) ([]telemetry.Token, error) {
 	resolver := newCredentials(n.o.Config.Credentials, n.o.Getenv)
 	var out []telemetry.Token
 	for _, t := range all {
-		value, err := resolver.Resolve(context.Background(), t.CredentialRef) //nolint:forbidigo // reads the environment or a file
+		value, err := resolver.Resolve(ctx, t.CredentialRef)
 		if err != nil {
 			return nil, fmt.Errorf("http.tokens %s: %w", t.Name, err)
 		}

@@ -54,7 +54,8 @@ func TestUndeclaredProperties(t *testing.T) {
 	t.Parallel()
 	for _, v := range []validation{
 		{"plain", `{"type":"object","properties":{"a":{"type":"string"}}}`, []document{
-			{raw: `{"a":"x"}`}, {raw: `{}`},
+			{raw: `{"a":"x"}`},
+			{raw: `{}`},
 			{raw: `{"b":1,"c":2}`, path: "/b", rule: ruleUndeclared},
 		}},
 		{"pattern", `{"type":"object","patternProperties":{"^x-":true}}`, []document{
@@ -86,12 +87,14 @@ func TestUndeclaredProperties(t *testing.T) {
 			{raw: `{"a":1,"b":2}`}, {raw: `{"c":3}`, path: "/c", rule: ruleUnevaluated},
 		}},
 		{"oneOf branches", `{"type":"object","oneOf":[{"properties":{"k":{"const":"a"},"x":true},"required":["k"]},{"properties":{"k":{"const":"b"},"y":true},"required":["k"]}]}`, []document{
-			{raw: `{"k":"a","x":1}`}, {raw: `{"k":"b","y":1}`},
+			{raw: `{"k":"a","x":1}`},
+			{raw: `{"k":"b","y":1}`},
 			{raw: `{"k":"a","y":1}`, path: "/y", rule: ruleUnevaluated},
 			{raw: `{"k":"c"}`, rule: "oneOf: must match one alternative"},
 		}},
 		{"anyOf of required", `{"type":"object","properties":{"a":true,"b":true},"anyOf":[{"required":["a"]},{"required":["b"]}]}`, []document{
-			{raw: `{"a":1}`}, {raw: `{"a":1,"z":1}`, path: "/z", rule: ruleUnevaluated},
+			{raw: `{"a":1}`},
+			{raw: `{"a":1,"z":1}`, path: "/z", rule: ruleUnevaluated},
 			{raw: `{}`, rule: "anyOf: must match an alternative"},
 		}},
 		{"2019-09 allOf", `{` + draft9 + `"type":"object","allOf":[{"properties":{"a":true}}]}`, []document{
@@ -101,7 +104,8 @@ func TestUndeclaredProperties(t *testing.T) {
 			{raw: `{"a":1}`}, {raw: `{"b":1}`, path: "/b", rule: ruleUndeclared},
 		}},
 		{"draft-07 $ref siblings do not count", `{` + draft7 + `"type":"object","$ref":"#/definitions/o","required":["zzz"],"definitions":{"o":{"properties":{"a":{"type":"integer"}}}}}`, []document{
-			{raw: `{"a":1,"b":2}`}, {raw: `{"a":"x"}`, path: "/a", rule: "type: must be integer"},
+			{raw: `{"a":1,"b":2}`},
+			{raw: `{"a":"x"}`, path: "/a", rule: "type: must be integer"},
 			{raw: `[]`, rule: "type: must be object"},
 		}},
 		{"the root from within stays open", `{"type":"object","properties":{"a":true,"child":{"allOf":[{"$ref":"#"},{"properties":{"extra":true}}]}},"allOf":[true]}`, []document{

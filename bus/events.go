@@ -91,7 +91,7 @@ func (b *Bus) readEvents(ctx context.Context, messages jetstream.MessagesContext
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // told to stop
 		case err == nil:
 			if err := handle(eventDelivery(m)); err != nil {
 				return err

@@ -18,7 +18,7 @@ func TestExchange(t *testing.T) {
 	const subject = "toolbus.gateway.gw-1.call"
 	begun, release, ready := make(chan struct{}, 10), make(chan struct{}), make(chan struct{})
 	start(t, func(ctx context.Context) error {
-		return b.ServeExchange(ctx, subject, 1, func() { close(ready) }, func(ctx context.Context, d subjects.Delivery, send func([]byte) error) {
+		return b.ServeExchange(ctx, subject, 1, func() { close(ready) }, func(_ context.Context, d subjects.Delivery, send func([]byte) error) {
 			begun <- struct{}{}
 			switch string(d.Data) {
 			case "count":

@@ -104,11 +104,11 @@ func (l *loop) supervise(ctx context.Context) {
 			continue
 		}
 		l.stats.rebinds.Add(1)
-		l.bus.log.Warn("consumer binds again", "consumer", l.name(), "cause", err.Error())
+		l.bus.log.WarnContext(ctx, "consumer binds again", "consumer", l.name(), "cause", err.Error())
 		if l.stats.messages.Load() > before || errors.Is(err, errRestarted) {
 			pause = shortest
 		}
-		l.sleep(ctx, pause/2+rand.N(pause))
+		l.sleep(ctx, pause/2+rand.N(pause)) //nolint:gosec // jitter
 		pause = min(2*pause, longest)
 	}
 }

@@ -117,7 +117,7 @@ func newPublisher(conn *nats.Conn, options Options) (*publisher, error) {
 		return &outgoing{msg: nats.Msg{Header: nats.Header{}}, id: make([]string, 1), strm: make([]string, 1)}
 	}
 	for i := range p.free {
-		p.free[i] = uint32(len(p.free) - 1 - i) //nolint:gosec // MaxPending is far below 2^32
+		p.free[i] = uint32(len(p.free) - 1 - i)
 	}
 	sub, err := conn.Subscribe(p.prefix+"*", p.onAck)
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *publisher) reserve(b *batch, first int, pubs []subjects.Publication) ([
 
 // send publishes pubs under their tickets.
 func (p *publisher) send(tickets []ticket, pubs []subjects.Publication) {
-	out := p.buffers.Get().(*outgoing) //nolint:forcetypeassert // the pool holds nothing else
+	out := p.buffers.Get().(*outgoing) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	defer p.buffers.Put(out)
 	for i := range pubs {
 		out.fill(p.prefix, tickets[i], &pubs[i])

@@ -56,7 +56,7 @@ func (b *Bus) Serve(ctx context.Context, service RPCService) error {
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", service.Name, err)
 	}
-	err = s.listen(svc, service.Endpoints)
+	err = s.listen(svc, service.Endpoints) //nolint:contextcheck // requests live in the service's own context
 	if err == nil {
 		err = b.Flush(ctx)
 	}
@@ -98,6 +98,7 @@ func (s *rpcServer) listen(svc micro.Service, endpoints []Endpoint) error {
 	return nil
 }
 
+//nolint:contextcheck // requests live in the service's own context
 func (s *rpcServer) receive(e Endpoint, r micro.Request) {
 	select {
 	case s.slots <- struct{}{}:

@@ -91,6 +91,7 @@ func gate09Meanings(t *rapid.T) {
 
 // gate09Defaults proposes the same call with every subset of its defaults.
 func gate09Defaults(t *testing.T, o argschema.Options) {
+	t.Helper()
 	schema := json.RawMessage(`{"type":"object","required":["caf\u00e9"],"properties":{
 		"cafe\u0301":{"type":"string"},"limit":{"type":"integer","default":1e1},"ratio":{"default":0.50},
 		"page":{"type":"object","default":{},"properties":{"size":{"default":25.0},"order":{"default":"A\u030a"}}}}}`)

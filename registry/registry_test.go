@@ -187,18 +187,42 @@ func TestRegisterRemoteConflicts(t *testing.T) {
 		accepted  []string
 		conflicts []Conflict
 	}{
-		{"none", []Remote{remote("Get Item"), remote("put"), synthetic},
-			[]string{"mcp.acme.get_item", "mcp.acme.put", "mcp.acme.read_resource"}, nil},
-		{"two", []Remote{remote("put"), remote("get-item"), remote("Get Item")},
-			[]string{"mcp.acme.put"}, []Conflict{{"mcp.acme.get_item", []string{"Get Item", "get-item"}}}},
-		{"three", []Remote{remote("GET_ITEM"), remote("get-item"), remote("Get Item")},
-			nil, []Conflict{{"mcp.acme.get_item", []string{"GET_ITEM", "Get Item", "get-item"}}}},
-		{"the same twice", []Remote{remote("get"), remote("get")},
-			nil, []Conflict{{"mcp.acme.get", []string{"get", "get"}}}},
-		{"with the synthetic tool", []Remote{remote("put"), synthetic, remote("Read Resource")},
-			[]string{"mcp.acme.put"}, []Conflict{{"mcp.acme.read_resource", []string{"Read Resource"}}}},
-		{"with a synthetic tool that is not there", []Remote{remote("read_resource")},
-			nil, []Conflict{{"mcp.acme.read_resource", []string{"read_resource"}}}},
+		{
+			"none",
+			[]Remote{remote("Get Item"), remote("put"), synthetic},
+			[]string{"mcp.acme.get_item", "mcp.acme.put", "mcp.acme.read_resource"},
+			nil,
+		},
+		{
+			"two",
+			[]Remote{remote("put"), remote("get-item"), remote("Get Item")},
+			[]string{"mcp.acme.put"},
+			[]Conflict{{"mcp.acme.get_item", []string{"Get Item", "get-item"}}},
+		},
+		{
+			"three",
+			[]Remote{remote("GET_ITEM"), remote("get-item"), remote("Get Item")},
+			nil,
+			[]Conflict{{"mcp.acme.get_item", []string{"GET_ITEM", "Get Item", "get-item"}}},
+		},
+		{
+			"the same twice",
+			[]Remote{remote("get"), remote("get")},
+			nil,
+			[]Conflict{{"mcp.acme.get", []string{"get", "get"}}},
+		},
+		{
+			"with the synthetic tool",
+			[]Remote{remote("put"), synthetic, remote("Read Resource")},
+			[]string{"mcp.acme.put"},
+			[]Conflict{{"mcp.acme.read_resource", []string{"Read Resource"}}},
+		},
+		{
+			"with a synthetic tool that is not there",
+			[]Remote{remote("read_resource")},
+			nil,
+			[]Conflict{{"mcp.acme.read_resource", []string{"read_resource"}}},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -329,16 +353,24 @@ func TestSpecsForSession(t *testing.T) {
 		want []string
 	}{
 		{"nothing asked for", Filter{Scopes: scopes}, []string{}},
-		{"everything", Filter{Tools: []string{"*"}, Scopes: scopes},
-			[]string{"conversation.ask_user", "mcp.acme.create_ticket", "sandbox.run_command", "web.fetch", "workspace.write_text"}},
+		{
+			"everything",
+			Filter{Tools: []string{"*"}, Scopes: scopes},
+			[]string{"conversation.ask_user", "mcp.acme.create_ticket", "sandbox.run_command", "web.fetch", "workspace.write_text"},
+		},
 		{"agent", Filter{Tools: []string{"workspace.*", "web.fetch"}, Scopes: scopes}, []string{"web.fetch", "workspace.write_text"}},
 		{"no scope", Filter{Tools: []string{"*"}}, []string{}},
 		{"one scope", Filter{Tools: []string{"*"}, Scopes: []string{"mcp.acme.use"}}, []string{"mcp.acme.create_ticket"}},
 		{"policy", Filter{Tools: []string{"workspace.*", "web.*"}, Scopes: scopes, Policy: denies("web.fetch")}, []string{"workspace.write_text"}},
-		{"disabled", Filter{Tools: []string{"workspace.*", "mcp.*"}, Scopes: scopes, Environment: Environment{Disabled: []string{"mcp.acme.*"}}},
-			[]string{"workspace.write_text"}},
-		{"no sandbox here", Filter{Tools: []string{"workspace.*", "sandbox.*"}, Scopes: scopes,
-			Environment: Environment{Unavailable: []tool.Target{tool.SandboxTarget}}}, []string{"workspace.write_text"}},
+		{
+			"disabled",
+			Filter{Tools: []string{"workspace.*", "mcp.*"}, Scopes: scopes, Environment: Environment{Disabled: []string{"mcp.acme.*"}}},
+			[]string{"workspace.write_text"},
+		},
+		{"no sandbox here", Filter{
+			Tools: []string{"workspace.*", "sandbox.*"}, Scopes: scopes,
+			Environment: Environment{Unavailable: []tool.Target{tool.SandboxTarget}},
+		}, []string{"workspace.write_text"}},
 	} {
 		if err := tc.f.Validate(); err != nil {
 			t.Errorf("%s: %v", tc.name, err)

@@ -26,7 +26,7 @@ func appendID(b []byte, id tool.ID) []byte {
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) // a string always encodes
+			quoted, _ := json.Marshal(s) //nolint:errchkjson // a string always encodes
 			return append(b, quoted...)
 		}
 	}

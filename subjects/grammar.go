@@ -19,7 +19,7 @@ const (
 // Rules that several fields share.
 const (
 	identRule = "must be 1 to 128 of A-Z a-z 0-9 . _ : -"
-	tokenRule = "must be 1 to 64 of A-Z a-z 0-9 _ -"
+	tokenRule = "must be 1 to 64 of A-Z a-z 0-9 _ -" //nolint:gosec // a rule, no credential
 )
 
 func isAlnum(c byte) bool {

@@ -2,6 +2,7 @@ package subjects
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/toolbus/toolbus/tool"
@@ -166,12 +167,10 @@ func DecodeRefusal(data []byte) (Refusal, error) {
 	if err := Decode(data, &r); err != nil {
 		return Refusal{}, err
 	}
-	for _, code := range RefusalCodes() {
-		if r.Refusal.Code == code {
-			return r, nil
-		}
+	if !slices.Contains(RefusalCodes(), r.Refusal.Code) {
+		return Refusal{}, &FieldError{"refusal.code", "must be a refusal code"}
 	}
-	return Refusal{}, &FieldError{"refusal.code", "must be a refusal code"}
+	return r, nil
 }
 
 // Answer is one message on an outcome subject: exactly one of its fields is set.

@@ -57,7 +57,7 @@ func (e *RPCError) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Messa
 // Is matches another RPCError of the same code, so that a code alone can be the
 // target of errors.Is.
 func (e *RPCError) Is(target error) bool {
-	other, ok := target.(*RPCError) //nolint:errorlint // Is compares one link, errors.Is walks the chain
+	other, ok := target.(*RPCError) // one link: errors.Is walks the chain
 	return ok && other.Code == e.Code
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -127,9 +128,7 @@ func schemaOf(t reflect.Type, path string) schema {
 	s := typeSchema(t, path)
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	for _, key := range []string{name, path} {
-		for k, v := range grammars()[key] {
-			s[k] = v
-		}
+		maps.Copy(s, grammars()[key])
 	}
 	return s
 }
@@ -186,17 +185,15 @@ func typeSchema(t reflect.Type, path string) schema {
 func structSchema(t reflect.Type, path string) schema {
 	properties, required := schema{}, []string{}
 	path = strings.TrimSuffix(path, ".")
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		properties[name] = schemaOf(t.Field(i).Type, path+"."+name)
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		properties[name] = schemaOf(field.Type, path+"."+name)
 		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}
 	}
 	s := schema{"type": "object", "additionalProperties": false, "properties": properties, "required": required}
-	for k, v := range wholes()[path] {
-		s[k] = v
-	}
+	maps.Copy(s, wholes()[path])
 	return s
 }
 

@@ -321,7 +321,7 @@ var layouts sync.Map
 
 func layoutOf(t reflect.Type) structLayout {
 	if known, ok := layouts.Load(t); ok {
-		return known.(structLayout) //nolint:forcetypeassert // nothing else is stored
+		return known.(structLayout) //nolint:forcetypeassert,errcheck // nothing else is stored
 	}
 	layout := make(structLayout, t.NumField())
 	for i := range layout {

@@ -103,4 +103,3 @@ func follow(t *testing.T, url string) <-chan seen {
 	})
 	return out
 }
-
