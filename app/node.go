@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -19,6 +20,7 @@ import (
 	"github.com/toolbus/toolbus/outcome"
 	"github.com/toolbus/toolbus/policy"
 	"github.com/toolbus/toolbus/registry"
+	"github.com/toolbus/toolbus/services/executor"
 	"github.com/toolbus/toolbus/store"
 	"github.com/toolbus/toolbus/subjects/topology"
 	"github.com/toolbus/toolbus/tool"
@@ -41,6 +43,7 @@ type Node struct {
 	checks    *observe.Checks
 	observe   *observer.Observer
 	http      Telemetered
+	claims    atomic.Pointer[executor.Service]
 }
 
 // Open connects to the engines, waiting for them as long as ctx allows, and

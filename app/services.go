@@ -51,12 +51,17 @@ func (n *Node) executor() (supervise.Service, error) {
 		Table: n.table, InlineMaximum: c.Output.InlineMaximumBytes, Disabled: c.Tools.Disabled,
 		Logger: n.log, Probe: n.o.Probe, Observe: n.observer(),
 	})
-	return executor.New(executor.Options{
+	s, err := executor.New(executor.Options{
 		Store: n.Store, Bus: busPort{Bus: n.Bus, version: n.o.Version}, Executor: x, Logger: n.log,
 		Targets: []tool.Target{tool.InProcess, tool.SandboxTarget, tool.WebProvider, tool.DeviceTarget},
 		Owner:   n.name, Slots: c.Executor.Slots, TenantShare: c.Executor.TenantShare, Lease: c.Lease.Seconds.Duration(),
 		Window: c.Batch.Concurrency, MaximumAttempts: c.Recovery.MaximumAttempts, DrainTimeout: n.o.DrainTimeout, Probe: n.o.Probe,
 	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names itself
+	}
+	n.claims.Store(s)
+	return s, nil
 }
 
 func (n *Node) recovery() (supervise.Service, error) {

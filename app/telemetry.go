@@ -118,8 +118,17 @@ func (n *Node) watch() error {
 			}
 			return out
 		},
+		LastClaim:  n.lastClaim,
 		Reconnects: n.Bus.Reconnects,
 	})
+}
+
+// lastClaim gives when this node's executor last had a claim answered.
+func (n *Node) lastClaim() time.Time {
+	if s := n.claims.Load(); s != nil {
+		return s.LastClaim()
+	}
+	return time.Time{}
 }
 
 // trace starts the spans of this process.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,9 +41,15 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := observe.NewChecks(nil)
-		var sick error
+		var sick atomic.Bool
 		for name, check := range map[string]observe.Check{
-			"bus": func(context.Context) error { return sick }, "store": func(context.Context) error { return nil },
+			"bus": func(context.Context) error {
+				if sick.Load() {
+					return errSick
+				}
+				return nil
+			},
+			"store": func(context.Context) error { return nil },
 		} {
 			if err := c.Add(name, check); err != nil {
 				t.Fatal(err)
@@ -60,10 +67,10 @@ func TestReadiness(t *testing.T) {
 			expect(200, `{"failing":[],"ready":true}`)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			sick = errSick
+			sick.Store(true)
 			time.Sleep(time.Minute)
 			expect(503, `{"failing":[{"name":"bus","since":"2000-01-01T00:00:02Z"}],"ready":false}`)
-			sick = nil
+			sick.Store(false)
 			time.Sleep(2 * time.Second)
 			expect(200, `{"failing":[],"ready":true}`)
 		})
@@ -82,10 +89,10 @@ func TestCheckThatHangsHoldsNoOtherUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := observe.NewChecks(nil)
-		made := 0
+		var made atomic.Int64
 		if err := errors.Join(
 			c.Add("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }),
-			c.Add("works", func(context.Context) error { made++; return nil }),
+			c.Add("works", func(context.Context) error { made.Add(1); return nil }),
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +103,8 @@ func TestCheckThatHangsHoldsNoOtherUp(t *testing.T) {
 			for _, f := range c.Failing() {
 				names = append(names, f.Name)
 			}
-			if !slices.Equal(names, []string{"hangs"}) || made != 11 {
-				t.Errorf("%v fail, the other check was made %d times", names, made)
+			if !slices.Equal(names, []string{"hangs"}) || made.Load() != 11 {
+				t.Errorf("%v fail, the other check was made %d times", names, made.Load())
 			}
 		})
 	})
