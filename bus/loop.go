@@ -108,7 +108,7 @@ func (l *loop) supervise(ctx context.Context) {
 		if l.stats.messages.Load() > before || errors.Is(err, errRestarted) {
 			pause = shortest
 		}
-		l.sleep(ctx, pause/2+rand.N(pause)) //nolint:gosec // jitter
+		l.sleep(ctx, pause/2+rand.N(pause))
 		pause = min(2*pause, longest)
 	}
 }

@@ -65,20 +65,20 @@ func TestReadiness(t *testing.T) {
 		expect(503, `{"failing":[{"name":"bus","since":"2000-01-01T00:00:00Z"},{"name":"store","since":"2000-01-01T00:00:00Z"}],"ready":false}`)
 		run(t, c, func() {
 			expect(200, `{"failing":[],"ready":true}`)
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			synctest.Wait()
 			sick.Store(true)
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			expect(503, `{"failing":[{"name":"bus","since":"2000-01-01T00:00:02Z"}],"ready":false}`)
 			sick.Store(false)
-			time.Sleep(2 * time.Second)
+			elapse(2 * time.Second)
 			expect(200, `{"failing":[],"ready":true}`)
 		})
 		if code, got := ask(t, c.Live()); code != 200 || got != "{\"alive\":true}\n" {
 			t.Errorf("liveness %d %s", code, got)
 		}
 		// Nobody makes the checks any more: what they said means nothing.
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if code, _ := ask(t, c.Readiness()); code != 503 {
 			t.Error("ready by results from a minute ago")
 		}
@@ -97,7 +97,7 @@ func TestCheckThatHangsHoldsNoOtherUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(t, c, func() {
-			time.Sleep(21 * time.Second)
+			elapse(21 * time.Second)
 			synctest.Wait()
 			var names []string
 			for _, f := range c.Failing() {
@@ -135,7 +135,7 @@ func TestProgress(t *testing.T) {
 		check := observe.NewProgress(30*time.Second, func(context.Context) (observe.Work, error) { return work, broken })
 		expect := func(after time.Duration, what string, want error) {
 			t.Helper()
-			time.Sleep(after)
+			elapse(after)
 			if err := check(t.Context()); !errors.Is(err, want) || want == nil && err != nil {
 				t.Errorf("%s: %v, want %v", what, err, want)
 			}
@@ -160,3 +160,6 @@ func TestProgress(t *testing.T) {
 		expect(time.Second, "unknown", errSick)
 	})
 }
+
+// elapse lets the time of a synctest bubble pass.
+func elapse(d time.Duration) { <-time.NewTimer(d).C }

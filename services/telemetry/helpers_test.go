@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolbus/toolbus/internal/observe"
 	"github.com/toolbus/toolbus/services/telemetry"
@@ -50,3 +51,6 @@ func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
 	}
 	return out
 }
+
+// elapse lets the time of a synctest bubble pass.
+func elapse(d time.Duration) { <-time.NewTimer(d).C }

@@ -72,6 +72,7 @@ func lastID(t *testing.T, text string) string {
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		ctx, leave := context.WithCancel(ctx)
 		out := newRecorder(nil)
 		gone := w.attach(ctx, out, "")
@@ -79,19 +80,19 @@ func TestKeepAlive(t *testing.T) {
 		if got := out.text(); got != "retry: 2000\nid: one.0\n\n" {
 			t.Errorf("at first: %q", got)
 		}
-		time.Sleep(15 * time.Second)
+		elapse(15 * time.Second)
 		synctest.Wait()
 		if got := out.text(); got != ": keep-alive\nid: one.0\n\n" {
 			t.Errorf("after 15 seconds of silence: %q", got)
 		}
 		d := other(t, "acme", subjects.EventServerPinned)
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.stream.publish(d)
 		synctest.Wait()
 		if got := out.text(); got != "id: one.1\nevent: mcp.server.pinned\ndata: "+string(d.Data)+"\n\n" {
 			t.Errorf("event: %q", got)
 		}
-		time.Sleep(14 * time.Second)
+		elapse(14 * time.Second)
 		synctest.Wait()
 		if got := out.text(); got != "" {
 			t.Errorf("before 15 seconds of silence: %q", got)
@@ -118,7 +119,7 @@ func TestKeepAliveMovesOn(t *testing.T) {
 		synctest.Wait()
 		out.text()
 		for range 16 {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			w.stream.publish(other(t, "acme", subjects.EventServerPinned))
 			synctest.Wait()
 		}
@@ -189,13 +190,13 @@ func TestTableThatIsAwayCostsNoEvent(t *testing.T) {
 		c := w.tables.newCall("acme", succeeded(), lifetime()...)
 		w.tables.breakDown(true)
 		w.stream.publish(c.message(t, 1), c.message(t, 3))
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{c.body(t, 1)}, datas(out.text())); diff != "" {
 			t.Errorf("while the table is away (-want +got):\n%s", diff)
 		}
 		w.tables.breakDown(false)
-		time.Sleep(2 * time.Second)
+		elapse(2 * time.Second)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{c.body(t, 2), c.body(t, 3)}, datas(out.text())); diff != "" {
 			t.Errorf("when it is back (-want +got):\n%s", diff)
@@ -204,7 +205,7 @@ func TestTableThatIsAwayCostsNoEvent(t *testing.T) {
 		w.tables.breakDown(true)
 		d := w.tables.newCall("acme", succeeded(), lifetime()...)
 		w.stream.publish(d.message(t, 3), d.message(t, 4), d.message(t, 2), d.message(t, 1), d.message(t, 2))
-		time.Sleep(31 * time.Second)
+		elapse(31 * time.Second)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{d.body(t, 3), d.body(t, 4), d.body(t, 2), d.body(t, 1)}, datas(out.text())); diff != "" {
 			t.Errorf("while it stays away (-want +got):\n%s", diff)
@@ -226,7 +227,7 @@ func TestReaderThatStallsTurnsReadinessRed(t *testing.T) {
 			}()
 		}
 		failing := func(after time.Duration) []string {
-			time.Sleep(after)
+			elapse(after)
 			synctest.Wait()
 			var names []string
 			for _, f := range w.checks.Failing() {
@@ -265,7 +266,7 @@ func TestGaugesOfTheTables(t *testing.T) {
 			w.Sample(ctx)
 		}()
 		synctest.Wait()
-		time.Sleep(7 * time.Second)
+		elapse(7 * time.Second)
 		got := scrape(t, w.metrics)
 		for series, want := range map[string]float64{
 			`toolbus_open_calls_oldest_seconds{status="running"}`:              90,
@@ -298,14 +299,14 @@ func TestReaderTriesAgain(t *testing.T) {
 			defer close(done)
 			w.Follow(ctx)
 		}()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		refused := newRecorder(nil)
 		<-w.attach(ctx, refused, "")
 		if refused.status != http.StatusServiceUnavailable || !strings.Contains(refused.text(), "not_ready") {
 			t.Errorf("before the stream was read: status %d", refused.status)
 		}
 		w.stream.update(func() { w.stream.away = false })
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		out := newRecorder(nil)
 		gone := w.attach(ctx, out, "")
 		synctest.Wait()
