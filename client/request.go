@@ -58,7 +58,7 @@ func (c *Client) insist(ctx context.Context, attempt func(context.Context) error
 // pause waits about d, less when the connection comes back; it reports false
 // when there is nothing to go on for.
 func (c *Client) pause(ctx context.Context, d time.Duration, reconnected <-chan struct{}) bool {
-	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // jitter needs no secrecy
+	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

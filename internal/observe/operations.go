@@ -167,6 +167,7 @@ func reconnectsDesc() *prometheus.Desc {
 }
 
 // Describe names what the collector gives.
+//
 //nolint:promlinter // the linter cannot read a descriptor made by a function
 func (c *processCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{operationsDesc(), flushesDesc(), pendingDesc(), fetchDesc(), claimDesc(), reconnectsDesc()} {

@@ -48,12 +48,15 @@ func TestEscapeLeavesNothingHidden(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[time.Duration]string{
-		0: "0 µs", 900 * time.Microsecond: "900 µs", 12 * time.Millisecond: "12 ms", 1440 * time.Millisecond: "1.4 s",
-		42 * time.Second: "42 s", 125 * time.Second: "2 m 5 s", 200 * time.Minute: "3 h 20 m", -12 * time.Millisecond: "-12 ms",
+	for _, c := range []struct {
+		in   time.Duration
+		want string
+	}{
+		{0, "0 µs"}, {900 * time.Microsecond, "900 µs"}, {12 * time.Millisecond, "12 ms"}, {1440 * time.Millisecond, "1.4 s"},
+		{42 * time.Second, "42 s"}, {125 * time.Second, "2 m 5 s"}, {200 * time.Minute, "3 h 20 m"}, {-12 * time.Millisecond, "-12 ms"},
 	} {
-		if got := ui.Duration(in); got != want {
-			t.Errorf("%v: %q, want %q", in, got, want)
+		if got := ui.Duration(c.in); got != c.want {
+			t.Errorf("%v: %q, want %q", c.in, got, c.want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (s *Service) loop(ctx context.Context, name string, pause time.Duration, on
 	failures := 0
 	for {
 		n, err := once(ctx)
-		wait := pause - pause/4 + rand.N(pause/2+1) //nolint:gosec // jitter
+		wait := pause - pause/4 + rand.N(pause/2+1)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			failures++
