@@ -24,8 +24,13 @@ type Engines struct {
 	NATSPassword tool.Secret
 	// Server is the embedded server, nil when an external one is used.
 	Server *bus.Server
+	exited <-chan struct{}
 	parts  supervise.Stack
 }
+
+// Exited is closed when the private PostgreSQL is gone, by [Engines.Close] or by
+// itself; it is nil, and so never ready, when an external one is used.
+func (e *Engines) Exited() <-chan struct{} { return e.exited }
 
 // EngineOptions say what to start.
 type EngineOptions struct {
@@ -63,7 +68,7 @@ func (e *Engines) start(ctx context.Context, o EngineOptions) error {
 			return fmt.Errorf("postgresql: %w", err)
 		}
 		e.parts.Push("postgresql", pg.Stop)
-		e.Database = pg.URL("postgres")
+		e.Database, e.exited = pg.URL("postgres"), pg.Exited()
 	}
 	if e.NATS != "" {
 		return nil

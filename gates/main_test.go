@@ -10,6 +10,7 @@ import (
 // kits are what child processes of the gates run with, by name.
 var kits = systemtest.Kits{
 	"order": orderKit,
+	"stale": staleKit,
 }
 
 func TestMain(m *testing.M) { os.Exit(systemtest.Main(m, kits)) }

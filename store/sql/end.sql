@@ -13,7 +13,8 @@ ended AS (
         synthesis_only = u.heavy
             AND EXISTS (SELECT 1 FROM runs r WHERE r.tenant_id = t.tenant_id AND r.id = t.run_id AND r.status = 'open' AND r.hot_step = t.step_number)
             AND NOT EXISTS (SELECT 1 FROM tool_invocations o WHERE o.tenant_id = t.tenant_id AND o.run_id = t.run_id
-                            AND o.step_number = t.step_number AND o.call_id NOT LIKE 'bridge:%' AND o.id <> t.id AND o.completed_at IS NULL)
+                            AND o.step_number = t.step_number AND o.call_id NOT LIKE 'bridge:%' AND o.id <> t.id
+                            AND o.status NOT IN ('succeeded', 'failed', 'denied', 'uncertain'))
     FROM unnest(
         $1::text[], $2::uuid[], $3::int[], $4::uuid[], $5::text[], $6::bool[], $7::bool[], $8::bool[], $9::text[], $10::text[],
         $11::text[], $12::bytea[], $13::bigint[], $14::bool[], $15::uuid[], $16::jsonb[], $17::jsonb[], $18::jsonb[], $19::text[], $20::text[],

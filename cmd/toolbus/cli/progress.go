@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/toolbus/toolbus/internal/ui"
+)
+
+// phase does a piece of work and says on standard error what it is and how long
+// it took: as it goes on a terminal, in a line at the end elsewhere.
+func (p *process) phase(name string, do func() error) error {
+	if p.err.Terminal() {
+		p.err.Printf("  %s %s", p.err.Paint(ui.Dim, "…"), name)
+	}
+	start := time.Now()
+	err := do()
+	mark := p.err.Paint(ui.Green, "✓")
+	switch {
+	case errors.Is(err, context.Canceled):
+		mark = p.err.Paint(ui.Yellow, "–")
+	case err != nil:
+		mark = p.err.Paint(ui.Red, "✗")
+	}
+	if p.err.Terminal() {
+		p.err.Printf("\r\x1b[K")
+	}
+	p.err.Printf("  %s %s  %s\n", mark, name, p.err.Paint(ui.Dim, ui.Duration(time.Since(start))))
+	return err
+}
