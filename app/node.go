@@ -204,7 +204,9 @@ func (n *Node) Run(ctx context.Context, ready func(), services ...Service) error
 		case <-publishing.Done():
 		}
 	}()
+	stopped := n.letGo(ctx)
 	err := g.Run(ctx)
+	stopped()
 	stop()
 	<-watched
 	return errors.Join(err, <-published)

@@ -100,7 +100,7 @@ func TestNATSForcesEveryWrite(t *testing.T) {
 func TestServicesAreConfigured(t *testing.T) {
 	t.Parallel()
 	services := readCompose(t).Services
-	for _, name := range []string{"migrate", "gatekeeper", "executor", "mcpgateway", "recovery", "telemetry"} {
+	for _, name := range []string{"migrate", "gatekeeper", "executor", "recovery", "telemetry"} {
 		service, ok := services[name]
 		if !ok {
 			t.Errorf("there is no container for %s", name)

@@ -75,8 +75,8 @@ func gate03HTTP(t *testing.T, url string) []tool.Tool {
 
 func gate03Run(t *testing.T, name string) {
 	t.Helper()
-	s := systemtest.New(t)
-	s.Config.Lease.Seconds, s.Config.Sandbox.AllowUnconfined = 30, true
+	s := systemtest.New(t).Patient()
+	s.Config.Sandbox.AllowUnconfined = true
 	sql := s.SQL(t)
 	// Whoever sets a watermark waits here for as long as the test wants.
 	sql.Exec(t, `CREATE FUNCTION hold_watermark() RETURNS trigger LANGUAGE plpgsql AS

@@ -15,9 +15,9 @@ import (
 // TestGate08_OneExecution: however many submitters propose the same call, and
 // however many gatekeepers and executors there are to take it up, it is executed
 // once, has one row, and whoever listens is told one outcome.
-func TestGate08_OneExecution(t *testing.T) {
+func TestGate08_OneExecution(t *testing.T) { //nolint:tparallel // the cases share their processes
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	for _, service := range []app.Service{app.Gatekeeper, app.Gatekeeper, app.Executor, app.Executor, app.Executor, app.Recovery} {
 		s.Spawn(t, service)
 	}

@@ -36,7 +36,7 @@ type approvals struct {
 
 func newApprovals(t *testing.T, services ...app.Service) *approvals {
 	t.Helper()
-	a := &approvals{System: systemtest.New(t)}
+	a := &approvals{System: systemtest.New(t).Patient()}
 	a.sql = a.SQL(t)
 	a.Start(t, scopedKit, services...)
 	a.session = a.OpenRuntime(t, "acme", func(r *subjects.SessionOpenRequest) { r.Scopes = []string{"mail.send"} })
@@ -368,7 +368,7 @@ func gate19PolicyChanged(t *testing.T) {
 	} {
 		t.Run(tc.decision, func(t *testing.T) {
 			t.Parallel()
-			s := systemtest.New(t)
+			s := systemtest.New(t).Patient()
 			profile := filepath.Join(s.Dir, "profile.yaml")
 			write := func(rules string) {
 				doc := strings.Replace(string(shipped), "rules: []", rules, 1)

@@ -42,7 +42,12 @@ type badInput struct {
 
 func newBadInput(t *testing.T, change func(*app.Options)) *badInput {
 	t.Helper()
-	b := &badInput{System: systemtest.New(t)}
+	return feed(t, systemtest.New(t).Patient(), change)
+}
+
+func feed(t *testing.T, s *systemtest.System, change func(*app.Options)) *badInput {
+	t.Helper()
+	b := &badInput{System: s}
 	b.Start(t, change, systemtest.Core()...)
 	b.sql, b.nats = b.SQL(t), b.NATS(t)
 	b.session = b.OpenRuntime(t, "acme", nil)

@@ -31,9 +31,8 @@ func (h *hostile) Execute(_ context.Context, arguments json.RawMessage, _ *tool.
 	switch a.How {
 	case "panics":
 		panic("\x00\xff")
-	case "panics with nil":
-		var m map[string]int
-		m["a"] = 1
+	case "panics in the runtime":
+		return tool.Succeed(tool.Text(strings.Fields(a.How)[99])), nil
 	case "leaves":
 		runtime.Goexit()
 	case "errs":
@@ -115,39 +114,48 @@ func hostileTools(o *app.Options) {
 func gate21Tool(t *testing.T) {
 	t.Parallel()
 	b := newBadInput(t, hostileTools)
-	t.Run("ways", func(t *testing.T) { gate21Ways(t, b) })
+	t.Run("ways", func(t *testing.T) { gate21Ways(t, b, gate21Hostile) })
+	b.alive(t)
+	// One that leaves takes its worker along: recovery has the last word.
+	b = feed(t, systemtest.New(t), hostileTools)
+	t.Run("leaving", func(t *testing.T) {
+		gate21Ways(t, b, map[string][2]string{"leaves": {"tool.internal", "tool.outcome_unknown"}})
+	})
 	b.alive(t)
 }
 
-func gate21Ways(t *testing.T, b *badInput) {
+// gate21Hostile are the ways and their reason codes, - for success: where
+// nothing can have happened, and where something may have.
+var gate21Hostile = map[string][2]string{
+	"panics":                    {"tool.internal", "tool.outcome_unknown"},
+	"panics in the runtime":     {"tool.internal", "tool.outcome_unknown"},
+	"errs":                      {"tool.internal", "tool.outcome_unknown"},
+	"returns neither":           {"tool.internal", "tool.outcome_unknown"},
+	"returns both":              {"tool.internal", "tool.outcome_unknown"},
+	"returns 10 MiB":            {"tool.output_too_large", "tool.output_too_large"},
+	"returns many parts":        {"tool.output_too_large", "tool.output_too_large"},
+	"NUL":                       {"-", "-"},
+	"invalid UTF-8":             {"-", "-"},
+	"structured NUL":            {"tool.output_invalid", "tool.output_invalid"},
+	"structured lone surrogate": {"tool.output_invalid", "tool.output_invalid"},
+	"structured invalid UTF-8":  {"tool.output_invalid", "tool.output_invalid"},
+	"structured 64 levels":      {"-", "-"},
+	"structured 65 levels":      {"tool.output_invalid", "tool.output_invalid"},
+	"structured 100000 levels":  {"tool.output_invalid", "tool.output_invalid"},
+	"structured no JSON":        {"tool.output_invalid", "tool.output_invalid"},
+	"structured number":         {"tool.output_invalid", "tool.output_invalid"},
+	"claims trust":              {"-", "-"},
+	"invents trust":             {"-", "-"},
+	"evidence":                  {"-", "-"},
+	"forged artifact":           {"-", "-"},
+	"odd part":                  {"-", "-"},
+	"fails oddly":               {"tool.internal", "tool.internal"},
+	"fails as another":          {"tool.transport", "tool.transport"},
+}
+
+func gate21Ways(t *testing.T, b *badInput, ways map[string][2]string) {
 	t.Helper()
-	for how, want := range map[string][2]string{
-		"panics":                    {"tool.internal", "tool.outcome_unknown"},
-		"panics with nil":           {"tool.internal", "tool.outcome_unknown"},
-		"leaves":                    {"tool.internal", "tool.outcome_unknown"},
-		"errs":                      {"tool.internal", "tool.outcome_unknown"},
-		"returns neither":           {"tool.internal", "tool.outcome_unknown"},
-		"returns both":              {"tool.internal", "tool.outcome_unknown"},
-		"returns 10 MiB":            {"tool.output_too_large", "tool.output_too_large"},
-		"returns many parts":        {"tool.output_too_large", "tool.output_too_large"},
-		"NUL":                       {"-", "-"},
-		"invalid UTF-8":             {"-", "-"},
-		"structured NUL":            {"tool.output_invalid", "tool.output_invalid"},
-		"structured lone surrogate": {"tool.output_invalid", "tool.output_invalid"},
-		"structured invalid UTF-8":  {"tool.output_invalid", "tool.output_invalid"},
-		"structured 64 levels":      {"-", "-"},
-		"structured 65 levels":      {"tool.output_invalid", "tool.output_invalid"},
-		"structured 100000 levels":  {"tool.output_invalid", "tool.output_invalid"},
-		"structured no JSON":        {"tool.output_invalid", "tool.output_invalid"},
-		"structured number":         {"tool.output_invalid", "tool.output_invalid"},
-		"claims trust":              {"-", "-"},
-		"invents trust":             {"-", "-"},
-		"evidence":                  {"-", "-"},
-		"forged artifact":           {"-", "-"},
-		"odd part":                  {"-", "-"},
-		"fails oddly":               {"tool.internal", "tool.internal"},
-		"fails as another":          {"tool.transport", "tool.transport"},
-	} {
+	for how, want := range ways {
 		for i, name := range []string{"demo.hostile", "demo.hostile_write"} {
 			t.Run(how+" "+name, func(t *testing.T) {
 				t.Parallel()

@@ -87,9 +87,9 @@ func readJournal(name string) (string, error) {
 // TestGate22_Order: a mixed batch runs in the order in which the model emitted
 // it, whichever of four executors takes each call; a batch of reads runs side by
 // side and never wider than its window.
-func TestGate22_Order(t *testing.T) {
+func TestGate22_Order(t *testing.T) { //nolint:tparallel // the cases share their processes
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	s.SpawnKit(t, "order", app.Gatekeeper, app.Recovery)
 	for range 4 {
 		s.SpawnKit(t, "order", app.Executor)

@@ -227,11 +227,17 @@ SELECT 't', gen_random_uuid(), r.session_id, r.id, step, 'call', 'demo.write', '
 FROM r CROSS JOIN generate_series(1, 400) step
 RETURNING id`
 
-// Claims, watermarks and heartbeats touch no index.
+// Claims, watermarks and heartbeats change no column that an index names. The
+// pages get room for every version of a row: with the shipped fillfactor an update
+// also has to find that room, which depends on when a page was last pruned.
 func TestHotUpdates(t *testing.T) {
 	t.Parallel()
 	url := emptyDatabase(t)
 	owner := connect(t, url, "")
+	const room = `ALTER TABLE tool_invocations SET (fillfactor = 10); ALTER TABLE invocation_leases SET (fillfactor = 10)`
+	if _, err := owner.Exec(t.Context(), room, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
 	rows, err := owner.Query(t.Context(), openCallsSQL)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +262,7 @@ func TestHotUpdates(t *testing.T) {
 				t.Fatalf("%s: %v updates were counted: %v", table, updated, err)
 			}
 		}
-		if hot/updated <= 0.8 {
+		if hot < updated {
 			t.Errorf("%s: %v of %v updates were HOT", table, hot, updated)
 		}
 	}

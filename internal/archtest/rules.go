@@ -169,8 +169,8 @@ func serviceRules() []Rule {
 func rootRules() []Rule {
 	return []Rule{
 		{
-			Name: "app-is-the-root", Why: "only the command and tests start the program",
-			From: []string{"./..."}, Except: append([]string{"./app/...", "./cmd/..."}, outside...), Deny: []string{"./app/...", "./cmd/..."}, Tests: true,
+			Name: "app-is-the-root", Why: "only a command, an example of one and tests start the program",
+			From: []string{"./..."}, Except: append([]string{"./app/...", "./cmd/...", "./examples/..."}, outside...), Deny: []string{"./app/...", "./cmd/..."}, Tests: true,
 			Planted: [][2]string{{"./client", "./app"}, {"./services/recovery", "./app"}},
 		},
 		{

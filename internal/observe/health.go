@@ -45,6 +45,7 @@ type checkState struct {
 	err    error
 	since  time.Time
 	lastAt time.Time
+	told   bool // the log was told that it fails
 }
 
 // errNotChecked is the state of a check before its first result.
@@ -121,11 +122,15 @@ func (c *Checks) record(ctx context.Context, name string, state *checkState, err
 		state.since = state.lastAt
 	}
 	state.err = err
+	// What cannot be known yet at the first look is no news.
+	news := err != nil && !state.told && !errors.Is(before, errNotChecked)
+	recovered := err == nil && state.told
+	state.told = (state.told || news) && err != nil
 	c.mu.Unlock()
 	switch {
-	case err != nil && (before == nil || errors.Is(before, errNotChecked)):
+	case news:
 		c.log.WarnContext(ctx, "health check fails", "check", name, "cause", err.Error())
-	case err == nil && before != nil:
+	case recovered:
 		c.log.InfoContext(ctx, "health check passes", "check", name)
 	}
 }

@@ -52,8 +52,14 @@ func TestDuration(t *testing.T) {
 		in   time.Duration
 		want string
 	}{
-		{0, "0 µs"}, {900 * time.Microsecond, "900 µs"}, {12 * time.Millisecond, "12 ms"}, {1440 * time.Millisecond, "1.4 s"},
-		{42 * time.Second, "42 s"}, {125 * time.Second, "2 m 5 s"}, {200 * time.Minute, "3 h 20 m"}, {-12 * time.Millisecond, "-12 ms"},
+		{0, "0 µs"},
+		{900 * time.Microsecond, "900 µs"},
+		{12 * time.Millisecond, "12 ms"},
+		{1440 * time.Millisecond, "1.4 s"},
+		{42 * time.Second, "42 s"},
+		{125 * time.Second, "2 m 5 s"},
+		{200 * time.Minute, "3 h 20 m"},
+		{-12 * time.Millisecond, "-12 ms"},
 	} {
 		if got := ui.Duration(c.in); got != c.want {
 			t.Errorf("%v: %q, want %q", c.in, got, c.want)

@@ -210,15 +210,24 @@ func dataDir(t *testing.T) string {
 // nothingLeft fails the test when a process still has to do with a directory.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
+	for _, process := range left(t, dir) {
+		t.Errorf("still running: %s", process)
+	}
+}
+
+// left lists the processes that have to do with a directory.
+func left(t *testing.T, dir string) (processes []string) {
+	t.Helper()
 	all, err := exec.CommandContext(t.Context(), "ps", "-A", "-o", "pid=,args=").Output()
 	if err != nil {
 		t.Fatalf("list processes: %v", err)
 	}
 	for line := range strings.Lines(string(all)) {
 		if strings.Contains(line, dir) {
-			t.Errorf("still running: %s", line)
+			processes = append(processes, strings.TrimSpace(line))
 		}
 	}
+	return processes
 }
 
 func missing(path string) bool {

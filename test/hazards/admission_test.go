@@ -13,7 +13,7 @@ import (
 
 // TestHazard12_Admission: what a proposal meets when its rows are there already,
 // or come to be there meanwhile.
-func TestHazard12_Admission(t *testing.T) {
+func TestHazard12_Admission(t *testing.T) { //nolint:tparallel // the cases share a database
 	t.Parallel()
 	b := newBench(t)
 	other := b.another(t)
@@ -102,7 +102,7 @@ func TestHazard12_Admission(t *testing.T) {
 
 // TestHazard16_InsideOneBatch: counters, "never again" and a failed run among
 // calls that are admitted together.
-func TestHazard16_InsideOneBatch(t *testing.T) {
+func TestHazard16_InsideOneBatch(t *testing.T) { //nolint:tparallel // the cases share a database
 	t.Parallel()
 	b := newBench(t)
 	denial := &pipeline.End{Outcome: tool.OutcomeDenied, Reason: "policy.rule.denied"}
@@ -171,7 +171,7 @@ func TestHazard16_InsideOneBatch(t *testing.T) {
 // TestHazard21_EverythingEnds: a call that kills its workers is given up, every
 // call has a deadline, a hint is not repeated at every sweep, and a cancel
 // reaches what it could not see.
-func TestHazard21_EverythingEnds(t *testing.T) {
+func TestHazard21_EverythingEnds(t *testing.T) { //nolint:tparallel // the cases share a database
 	t.Parallel()
 	b := newBench(t)
 	t.Run("attempts", func(t *testing.T) {
@@ -265,7 +265,7 @@ func (b *bench) looping(t *testing.T, run tool.ID, step int, args, evidence stri
 
 // TestBreakers: loops of any period are found, new evidence is no loop, and there
 // is an end to new evidence.
-func TestBreakers(t *testing.T) {
+func TestBreakers(t *testing.T) { //nolint:tparallel // the cases share a database
 	t.Parallel()
 	b := newBench(t)
 	for period, flagged := range map[int]int{1: 4, 2: 7, 3: 10} {

@@ -309,7 +309,7 @@ func TestHazard09_OpposingFlushes(t *testing.T) {
 		admissions[i] = b.admission(b.session, runs[i], 1, once(3)...)
 	}
 	shuffled := func(round int, do func(i int)) {
-		order := rand.New(rand.NewPCG(9, uint64(round))).Perm(n) //nolint:gosec // a fixed shuffle
+		order := rand.New(rand.NewPCG(9, uint64(round))).Perm(n)
 		for _, i := range order {
 			do(i)
 		}

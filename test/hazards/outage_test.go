@@ -77,7 +77,7 @@ func TestHazard10_RelayHoldsNothing(t *testing.T) {
 // nothing of it any more. Outcome and dispatch come by recovery.
 func TestHazard11_CrashBeforePublish(t *testing.T) {
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	s.Start(t, nil, systemtest.Core()...)
 	r := s.OpenRuntime(t, "acme", nil)
 	mute := storetest.OpenURL(t, s.Database, nil)
@@ -116,7 +116,7 @@ func TestHazard11_CrashBeforePublish(t *testing.T) {
 // table's.
 func TestHazard14_NoMessageID(t *testing.T) {
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	acme := func() *systemtest.Runtime {
 		s.Start(t, nil, app.Gatekeeper)
 		return s.OpenRuntime(t, "acme", nil)
@@ -150,7 +150,7 @@ func TestHazard14_NoMessageID(t *testing.T) {
 // given up, refused or delivered again; afterwards everything is done.
 func TestHazard19_DatabaseAway(t *testing.T) {
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	p, url := newProxy(t, s.Database)
 	s.Start(t, func(o *app.Options) { o.Database = url }, app.Gatekeeper, app.Executor)
 	s.Start(t, nil, app.Recovery)
@@ -201,7 +201,7 @@ func TestHazard19_DatabaseAway(t *testing.T) {
 // its sixth delivery, with a refusal and a dead letter, and holds up nobody.
 func TestHazard19_Poison(t *testing.T) {
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	s.Start(t, func(o *app.Options) {
 		o.Probe = func(_ context.Context, step pipeline.Step, _ pipeline.Edge, _ tool.ID, class tool.Idempotency) {
 			if step == pipeline.StepIntent && class == tool.ConditionallyIdempotent {
@@ -228,7 +228,7 @@ func TestHazard19_Poison(t *testing.T) {
 // structured data behind, is published, and can be asked for whole.
 func TestHazard20_OutcomeTooLarge(t *testing.T) {
 	t.Parallel()
-	s := systemtest.New(t)
+	s := systemtest.New(t).Patient()
 	s.Start(t, nil, systemtest.Core()...)
 	r := s.OpenRuntime(t, "acme", nil)
 	data := `{"data":{"a":"` + strings.Repeat("x", 600<<10) + `"}}`

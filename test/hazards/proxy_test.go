@@ -266,7 +266,8 @@ func readMessage(r io.Reader, typeBytes int) ([]byte, error) {
 		return nil, err
 	}
 	n := int(binary.BigEndian.Uint32(head[typeBytes:])) - 4
-	m := append(head, make([]byte, n)...)
+	m := make([]byte, len(head)+n)
+	copy(m, head)
 	_, err := io.ReadFull(r, m[len(head):])
 	return m, err
 }

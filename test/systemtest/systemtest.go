@@ -51,6 +51,13 @@ func New(t testing.TB) *System {
 	}
 }
 
+// Patient gives the installation leases that no slow machine outlasts, for tests
+// that recovery has no part in.
+func (s *System) Patient() *System {
+	s.Config.Lease.Seconds = 60
+	return s
+}
+
 // Options gives what a node of the installation is made of; it has the tools of
 // [WriteTools] beside the builtins.
 func (s *System) Options() app.Options {

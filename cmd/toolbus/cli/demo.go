@@ -59,7 +59,11 @@ func (c *demoCommand) play(ctx context.Context, p *process, dir string, v *demoV
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	if calls, err = c.tell(ctx, p, sys, v); err != nil {
+	calls, err = c.tell(ctx, p, sys, v)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return nil, err
+	case err != nil:
 		return nil, advise(err, "look into the logs: run it with --data DIR, where they are kept")
 	}
 	v.end(calls)

@@ -55,21 +55,21 @@ func (s *demoSystem) start(ctx context.Context, gatekeepers, executors int) erro
 	if err := s.configure(); err != nil {
 		return err
 	}
-	err := p.phase("PostgreSQL and NATS", func() (err error) {
+	err := p.phase(ctx, "PostgreSQL and NATS", func() (err error) {
 		s.engines, err = app.StartEngines(ctx, app.EngineOptions{Options: s.options, Dir: s.dir})
 		return err
 	})
 	if err != nil {
-		return advise(err, "%s", engineAdvice(err, s.dir))
+		return adviseStart(err, s.dir)
 	}
 	s.options = s.engines.Use(s.options)
-	if err := p.phase("tables, streams and consumers", func() error { return app.Migrate(ctx, s.options) }); err != nil {
+	if err := p.phase(ctx, "tables, streams and consumers", func() error { return app.Migrate(ctx, s.options) }); err != nil {
 		return err
 	}
 	if err := s.publish(); err != nil {
 		return err
 	}
-	return p.phase(fmt.Sprintf("services: %d gatekeeper, %d executor, 1 recovery", gatekeepers, executors), func() error {
+	return p.phase(ctx, fmt.Sprintf("services: %d gatekeeper, %d executor, 1 recovery", gatekeepers, executors), func() error {
 		return s.services(ctx, gatekeepers, executors)
 	})
 }

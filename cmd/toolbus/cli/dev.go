@@ -58,17 +58,18 @@ func (c *devCommand) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	var engines *app.Engines
-	err = p.phase("PostgreSQL and NATS in "+ui.Escape(o.DataDir), func() error {
+	err = p.phase(ctx, "PostgreSQL and NATS in "+ui.Escape(o.DataDir), func() error {
 		bounded, cancel := context.WithTimeout(ctx, engineTimeout)
 		defer cancel()
 		engines, err = app.StartEngines(bounded, app.EngineOptions{Options: o, Dir: o.DataDir, NATSPort: port})
 		return err
 	})
 	if err != nil {
-		return advise(err, "%s", engineAdvice(err, o.DataDir))
+		return adviseStart(err, o.DataDir)
 	}
 	err = c.onEngines(ctx, p, engines, o, start)
-	return errors.Join(err, p.phase("engines stopped", func() error { return engines.Close(context.WithoutCancel(ctx)) }))
+	whole := context.WithoutCancel(ctx)
+	return errors.Join(err, p.phase(whole, "engines stopped", func() error { return engines.Close(whole) }))
 }
 
 func (c *devCommand) options(p *process) (app.Options, error) {
@@ -158,19 +159,22 @@ func keepPort(dir, address string) error {
 	return nil
 }
 
-func engineAdvice(err error, dir string) string {
+// adviseStart says what to do about engines that did not start.
+func adviseStart(err error, dir string) error {
+	log := filepath.Join(dir, "postgres", "postgres.log")
 	switch {
+	case errors.Is(err, context.Canceled):
+		return err
 	case errors.Is(err, localpg.ErrNotInstalled):
-		return localpg.InstallCommand()
+		return advise(err, "%s", localpg.InstallCommand())
 	case errors.Is(err, localpg.ErrInUse):
-		return "another process uses the database in " + filepath.Join(dir, "postgres") + ": stop it, or name another directory with --data DIR"
+		return advise(err, "another process uses the database in %s: stop it, or name another directory with --data DIR", filepath.Join(dir, "postgres"))
 	case errors.Is(err, fs.ErrPermission):
-		return "name a directory that you may write to with --data DIR"
+		return advise(err, "name a directory that you may write to with --data DIR")
+	case exists(log):
+		return advise(err, "the log of PostgreSQL is %s", log)
 	}
-	if log := filepath.Join(dir, "postgres", "postgres.log"); exists(log) {
-		return "the log of PostgreSQL is " + log
-	}
-	return "name another directory with --data DIR; `toolbus doctor` tells what else is missing"
+	return advise(err, "name another directory with --data DIR; `toolbus doctor` tells what else is missing")
 }
 
 func (c *devCommand) onEngines(ctx context.Context, p *process, engines *app.Engines, o app.Options, start time.Time) error {
@@ -185,7 +189,7 @@ func (c *devCommand) onEngines(ctx context.Context, p *process, engines *app.Eng
 	}
 	o = engines.Use(o)
 	o.DevToken = token
-	if err := p.phase("tables, streams and consumers", func() error { return app.Migrate(ctx, o) }); err != nil {
+	if err := p.phase(ctx, "tables, streams and consumers", func() error { return app.Migrate(ctx, o) }); err != nil {
 		return err
 	}
 	n, err := app.Open(ctx, o)

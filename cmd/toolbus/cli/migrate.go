@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/toolbus/toolbus/app"
 )
@@ -16,6 +17,9 @@ func (c *migrateCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	err = p.phase("tables, streams and consumers", func() error { return app.Migrate(ctx, o) })
+	err = p.phase(ctx, "tables, streams and consumers", func() error { return app.Migrate(ctx, o) })
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	return advise(err, "the address needs an owner that may create roles and tables (TOOLBUS_DATABASE_OWNER_URL); `toolbus doctor` tells more")
 }
