@@ -350,7 +350,8 @@ DO $$
 DECLARE
     t text;
 BEGIN
-    -- The setting is read once per statement (an InitPlan), not once per row.
+    -- The setting is read once per statement (an InitPlan), not once per row. IS TRUE
+    -- keeps the planner from looking rows up by their tenant alone.
     FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema()
         AND tablename IN (SELECT table_name FROM information_schema.columns
                           WHERE table_schema = current_schema() AND column_name = 'tenant_id')
@@ -358,7 +359,7 @@ BEGIN
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
         EXECUTE format($p$CREATE POLICY tenants ON %I TO toolbus_service
-            USING (tenant_id = ANY ((SELECT string_to_array(current_setting('toolbus.tenants', true), ','))::text[]))$p$, t);
+            USING ((tenant_id = ANY ((SELECT string_to_array(current_setting('toolbus.tenants', true), ','))::text[])) IS TRUE)$p$, t);
         EXECUTE format('CREATE POLICY sweeper ON %I TO toolbus_sweeper USING (true)', t);
         EXECUTE format('GRANT SELECT, INSERT ON %I TO toolbus_service', t);
         EXECUTE format('GRANT SELECT ON %I TO toolbus_sweeper', t);
