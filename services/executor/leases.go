@@ -17,6 +17,8 @@ type leases struct {
 	store  Store
 	lease  time.Duration
 	margin time.Duration
+	// now is a clock that counts sleep.
+	now func() time.Duration
 
 	mu   sync.Mutex
 	held map[tool.ID]*holding
@@ -27,12 +29,14 @@ type holding struct {
 	run    tool.ID
 	tenant string
 	cancel context.CancelCauseFunc
-	// until is when the lease is given up, on the clock that counts sleep.
-	until time.Duration
+	// until is when the lease is given up, on the clock that counts sleep; last is
+	// when it is no longer kept: a tool that ignores its deadline must not hold
+	// its call for ever.
+	until, last time.Duration
 }
 
 func newLeases(store Store, lease time.Duration) *leases {
-	return &leases{store: store, lease: lease, margin: lease / 6, held: map[tool.ID]*holding{}}
+	return &leases{store: store, lease: lease, margin: lease / 6, now: boottime.Now, held: map[tool.ID]*holding{}}
 }
 
 // hold registers a claim whose request was handed over at the given time, and
@@ -42,6 +46,7 @@ func (l *leases) hold(ctx context.Context, c *pipeline.Claim, handedOver time.Du
 	h := &holding{
 		beat: pipeline.Heartbeat{Tenant: c.TenantID, ID: c.ID, Attempt: c.Attempt, Claim: c.ClaimID},
 		run:  c.RunID, tenant: c.TenantID, cancel: cancel, until: handedOver + l.lease - l.margin,
+		last: handedOver + c.DeadlineAt.Sub(c.Now) + l.lease,
 	}
 	l.mu.Lock()
 	l.held[c.ID] = h
@@ -49,7 +54,7 @@ func (l *leases) hold(ctx context.Context, c *pipeline.Claim, handedOver time.Du
 	c.StillHeld = func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return boottime.Now() < h.until
+		return l.now() < h.until
 	}
 	return ctx
 }
@@ -87,7 +92,7 @@ func (l *leases) keep(ctx context.Context) {
 		case <-tick.C:
 		}
 		l.cutLost()
-		if now := boottime.Now(); now-last >= l.lease/3 {
+		if now := l.now(); now-last >= l.lease/3 {
 			last = now
 			l.beat(ctx)
 		}
@@ -98,7 +103,7 @@ func (l *leases) keep(ctx context.Context) {
 func (l *leases) cutLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := boottime.Now()
+	now := l.now()
 	for _, h := range l.held {
 		if now >= h.until {
 			h.cancel(pipeline.ErrCut)
@@ -107,10 +112,14 @@ func (l *leases) cutLost() {
 }
 
 func (l *leases) beat(ctx context.Context) {
+	now := l.now()
 	l.mu.Lock()
 	holdings := make([]*holding, 0, len(l.held))
 	beats := make([]pipeline.Heartbeat, 0, len(l.held))
 	for _, h := range l.held {
+		if now > h.last {
+			continue
+		}
 		holdings = append(holdings, h)
 		beats = append(beats, h.beat)
 	}
@@ -118,7 +127,7 @@ func (l *leases) beat(ctx context.Context) {
 	if len(beats) == 0 {
 		return
 	}
-	asked := boottime.Now()
+	asked := l.now()
 	bound, cancel := context.WithTimeout(ctx, l.lease/3)
 	defer cancel()
 	verdicts, err := l.store.Heartbeat(bound, beats, l.lease)

@@ -27,7 +27,7 @@ func (s *Service) command(ctx context.Context, d subjects.Delivery) subjects.Ver
 		return s.bury(ctx, tenant, "command", d, "poison", nil)
 	}
 	m := pipeline.CommandMeta{Tenant: tenant, ID: c.ID(), Kind: string(kind), Actor: actor}
-	err = patiently(ctx, unstorable, func() error { return s.apply(ctx, m, c) })
+	err = s.patiently(ctx, unstorable, func() error { return s.apply(ctx, m, c) })
 	switch {
 	case errors.Is(err, pipeline.ErrUnstorable):
 		return s.refuseCommand(ctx, tenant, kind, actor, d)
@@ -42,7 +42,7 @@ func (s *Service) command(ctx context.Context, d subjects.Delivery) subjects.Ver
 func (s *Service) refuseCommand(ctx context.Context, tenant string, kind subjects.CommandKind, actor string, d subjects.Delivery) subjects.Verdict {
 	if id := subjects.SketchCommand(d.Data); id != "" {
 		m := pipeline.CommandMeta{Tenant: tenant, ID: id, Kind: string(kind), Actor: actor}
-		err := patiently(ctx, unstorable, func() error {
+		err := s.patiently(ctx, unstorable, func() error {
 			_, err := s.o.Store.RefuseCommand(ctx, m, "malformed")
 			return err
 		})

@@ -32,7 +32,7 @@ type Options struct {
 	// Concurrency bounds the proposals handled at a time.
 	Concurrency int
 	// TenantOpen bounds the proposals of one tenant handled at a time by this
-	// process; 0 means half of Concurrency.
+	// process while it handles others' too; 0 means half of Concurrency.
 	TenantOpen     int
 	ApprovalExpiry time.Duration
 	RunDeadline    time.Duration

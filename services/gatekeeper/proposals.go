@@ -22,15 +22,23 @@ const lastDelivery = 6
 // stops.
 const retryAfter = time.Second
 
+// patience is how long something is tried again while the database answers: an
+// error that lasts longer than that is a defect, and costs a delivery.
+const patience = 30 * time.Second
+
 // patiently does something until it works or ctx ends: an engine that is away
 // is no reason to count a delivery, and a message that is held is kept alive by
 // the bus. final says which errors no waiting can mend.
-func patiently(ctx context.Context, final func(error) bool, do func() error) error {
+func (s *Service) patiently(ctx context.Context, final func(error) bool, do func() error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 5*time.Second
+	here := time.Now() // since when the database has been answering
 	for {
 		err := do()
-		if err == nil || ctx.Err() != nil || final(err) {
+		if s.o.Store.Away() > 0 {
+			here = time.Now()
+		}
+		if err == nil || ctx.Err() != nil || final(err) || time.Since(here) > patience {
 			return err
 		}
 		timer := time.NewTimer(wait.NextBackOff())
@@ -68,7 +76,7 @@ func (s *Service) proposal(ctx context.Context, d subjects.Delivery) subjects.Ve
 	}
 	defer s.open.give(tenant)
 	var session *pipeline.Session
-	err = patiently(ctx, notFound, func() (err error) {
+	err = s.patiently(ctx, notFound, func() (err error) {
 		session, err = s.sessions.Get(ctx, tenant, p.SessionID)
 		return err
 	})
@@ -152,14 +160,14 @@ func (s *Service) publishRefusals(ctx context.Context, tenant string, refusals [
 		}
 		pubs = append(pubs, subjects.Publication{Stream: subjects.StreamOutcome, Subject: subject, ID: id, Data: data})
 	}
-	return patiently(ctx, never, func() error { return errors.Join(s.o.Bus.Publish(ctx, pubs)...) })
+	return s.patiently(ctx, never, func() error { return errors.Join(s.o.Bus.Publish(ctx, pubs)...) })
 }
 
 // bury records a message that can never work, answers it if anybody can be
 // answered, and terminates it: in this order, so that nothing is dropped in
 // silence.
 func (s *Service) bury(ctx context.Context, tenant, kind string, d subjects.Delivery, reason string, r *subjects.Refusal) subjects.Verdict {
-	err := patiently(ctx, unstorable, func() error {
+	err := s.patiently(ctx, unstorable, func() error {
 		return s.o.Store.RecordDeadLetter(ctx, pipeline.DeadLetter{
 			Tenant: tenant, Kind: kind, Subject: d.Subject, Reason: reason, Payload: d.Data, Deliveries: d.Deliveries,
 		})
