@@ -11,6 +11,8 @@ FUZZTIME ?= 10s
 SOAKTIME ?= 5m
 
 export GOFLAGS := -buildvcs=false $(GOFLAGS)
+# Results of another checkout carry its paths, which the exclusions do not match.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
 # One PostgreSQL for all packages of a run, gone when the run is.
 CLUSTER := scripts/with-test-cluster

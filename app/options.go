@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/toolbus/toolbus/bus"
@@ -56,6 +57,15 @@ type Options struct {
 	Topology topology.Params
 	// DrainTimeout bounds how long a stop waits for running calls; 0 means 30 s.
 	DrainTimeout time.Duration
+}
+
+// TuneGC trades memory for processor time: a process of toolbus holds little and
+// allocates much, so the collector would run all the time. It is for main
+// functions; asked says that the environment has decided already.
+func TuneGC(asked bool) {
+	if !asked {
+		debug.SetGCPercent(400)
+	}
 }
 
 func (o *Options) withDefaults() {

@@ -211,7 +211,7 @@ func (l leaf) size() string {
 
 // bound writes a number of the schema, the ones nobody reads as a phrase.
 func bound(n *big.Rat) string {
-	text := ""
+	var text string
 	if n.IsInt() {
 		text = n.Num().String()
 	} else {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolbus/toolbus/app"
@@ -92,13 +93,13 @@ func (b *bench) measure(ctx context.Context) error {
 
 // brief says what a cell has just come to.
 func (b *bench) brief(name string) string {
-	out := ""
+	var out strings.Builder
 	for _, what := range []string{"rate", "p50", "p99", "cpu", "ms"} {
 		if v := b.value(name+"."+what, b.rep); !math.IsNaN(v) {
-			out += fmt.Sprintf("  %s %8.2f", what, v)
+			_, _ = fmt.Fprintf(&out, "  %s %8.2f", what, v)
 		}
 	}
-	return out
+	return out.String()
 }
 
 func (b *bench) set(metric string, value float64) {
@@ -219,7 +220,7 @@ func (b *bench) steps(ctx context.Context, p *place, name string) error {
 		coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM started_at - created_at) * 1e6), 0),
 		coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM effect_sent_at - started_at) * 1e6), 0),
 		coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM completed_at - coalesce(effect_sent_at, started_at)) * 1e6), 0)
-		FROM (SELECT * FROM tool_invocations WHERE status = 'succeeded' ORDER BY created_at DESC LIMIT 2000) recent`)
+		FROM (SELECT created_at, started_at, effect_sent_at, completed_at FROM tool_invocations WHERE status = 'succeeded' ORDER BY created_at DESC LIMIT 2000) recent`)
 	if err != nil {
 		return err
 	}

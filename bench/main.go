@@ -12,6 +12,8 @@ import (
 	"runtime/pprof"
 	"syscall"
 	"time"
+
+	"github.com/toolbus/toolbus/app"
 )
 
 // options are the command line.
@@ -52,6 +54,7 @@ func parse(args []string) (options, error) {
 }
 
 func main() {
+	app.TuneGC(os.Getenv("GOGC") != "")
 	o, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return

@@ -14,7 +14,7 @@ type peers struct{ program string }
 
 func buildPeers(ctx context.Context, dir string) (*peers, error) {
 	p := &peers{program: filepath.Join(dir, "peers")}
-	out, err := exec.CommandContext(ctx, "go", "build", "-C", "bench/peers", "-o", p.program, ".").CombinedOutput() //nolint:gosec // fixed arguments
+	out, err := exec.CommandContext(ctx, "go", "build", "-C", "bench/peers", "-o", p.program, ".").CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("peers cannot be built: %w: %.500s", err, out)
 	}

@@ -40,6 +40,8 @@ type (
 )
 
 // MarshalJSON writes four significant digits.
+//
+//nolint:unparam // the interface's signature
 func (n number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
@@ -192,16 +194,16 @@ func (r *report) write(path string) error {
 func (r *report) print(to io.Writer) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer func() { _ = w.Flush() }()
-	fmt.Fprintf(w, "cell\tcalls/s\tp50 ms\tp99 ms\tCPU µs/call\tof it PostgreSQL\t\n")
+	_, _ = fmt.Fprintf(w, "cell\tcalls/s\tp50 ms\tp99 ms\tCPU µs/call\tof it PostgreSQL\t\n")
 	for _, c := range cells(true) {
 		n, ok := r.Cells[c.name]
 		if !ok || c.name == "fsync" || c.name == "start" {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", c.name, n.text("rate", "%.0f"), n.text("p50", "%.2f"), n.text("p99", "%.2f"),
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", c.name, n.text("rate", "%.0f"), n.text("p50", "%.2f"), n.text("p99", "%.2f"),
 			n.text("cpu", "%.0f"), n.text("cpu_postgres", "%.0f"))
 	}
-	fmt.Fprintf(w, "\nratio\tmedian\tmin\tmax\tmust\t\t\n")
+	_, _ = fmt.Fprintf(w, "\nratio\tmedian\tmin\tmax\tmust\t\t\n")
 	for _, t := range targets() {
 		spread, ok := r.Spread[t.name]
 		if !ok {
@@ -214,7 +216,7 @@ func (r *report) print(to io.Writer) {
 		if v := float64(r.Ratios[t.name]); v != t.must && (v > t.must) == t.atMost {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%s\t\n", t.name, r.Ratios[t.name], spread[0], spread[1], bound, verdict)
+		_, _ = fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%s\t\n", t.name, r.Ratios[t.name], spread[0], spread[1], bound, verdict)
 	}
 }
 

@@ -117,7 +117,7 @@ func newPublisher(conn *nats.Conn, options Options) (*publisher, error) {
 		return &outgoing{msg: nats.Msg{Header: nats.Header{}}, id: make([]string, 1), strm: make([]string, 1)}
 	}
 	for i := range p.free {
-		p.free[i] = uint32(len(p.free) - 1 - i)
+		p.free[i] = uint32(len(p.free) - 1 - i) //nolint:gosec // MaxPending is far below 2^32
 	}
 	sub, err := conn.Subscribe(p.prefix+"*", p.onAck)
 	if err != nil {
@@ -404,7 +404,7 @@ func (p *publisher) failWhere(matches func(*slot) bool) {
 	}
 	for i := range p.slots {
 		if s := &p.slots[i]; s.batch != nil && matches(s) {
-			p.release(uint32(i), ErrUnacknowledged) //nolint:gosec // MaxPending is far below 2^32
+			p.release(uint32(i), ErrUnacknowledged)
 		}
 	}
 }

@@ -98,7 +98,6 @@ func (s *rpcServer) listen(svc micro.Service, endpoints []Endpoint) error {
 	return nil
 }
 
-//nolint:contextcheck // requests live in the service's own context
 func (s *rpcServer) receive(e Endpoint, r micro.Request) {
 	select {
 	case s.slots <- struct{}{}:

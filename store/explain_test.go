@@ -68,7 +68,7 @@ func emptyDatabase(t *testing.T) string {
 		t.Fatalf("database: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if err := db.Drop(ctx); err != nil {
 			t.Errorf("drop: %v", err)

@@ -66,7 +66,6 @@ type subscription struct {
 	// last is the last event id, as a browser keeps it.
 	last     string
 	messages chan message
-	ended    chan error
 }
 
 // follow opens the event stream.

@@ -73,6 +73,7 @@ func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(ctx context.Context, t *testing.T, w *world) {
 		t.Helper()
+		t.Helper()
 		ctx, leave := context.WithCancel(ctx)
 		out := newRecorder(nil)
 		gone := w.attach(ctx, out, "")
@@ -107,6 +108,7 @@ func TestKeepAlive(t *testing.T) {
 func TestKeepAliveMovesOn(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		ctx, leave := context.WithCancel(ctx)
 		out := newRecorder(nil)
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/events?event=run.failed", nil)
@@ -139,6 +141,7 @@ func TestSlowClientIsLetGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(o *telemetry.Options) { o.History = 400 }, func(ctx context.Context, t *testing.T, w *world) {
+				t.Helper()
 				ctx, leave := context.WithCancel(ctx)
 				gate := make(chan struct{}, 100)
 				slow, fast := newRecorder(gate), newRecorder(nil)
@@ -183,6 +186,7 @@ func TestSlowClientIsLetGo(t *testing.T) {
 func TestTableThatIsAwayCostsNoEvent(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		ctx, leave := context.WithCancel(ctx)
 		out := newRecorder(nil)
 		gone := w.attach(ctx, out, "")
@@ -218,6 +222,7 @@ func TestTableThatIsAwayCostsNoEvent(t *testing.T) {
 func TestReaderThatStallsTurnsReadinessRed(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		ctx, leave := context.WithCancel(ctx)
 		done := make(chan struct{}, 2)
 		for _, run := range []func(){func() { _ = w.checks.Run(ctx) }, func() { w.Sample(ctx) }} {
@@ -259,6 +264,7 @@ func TestReaderThatStallsTurnsReadinessRed(t *testing.T) {
 func TestGaugesOfTheTables(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		ctx, leave := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
@@ -326,6 +332,7 @@ func TestReaderTriesAgain(t *testing.T) {
 func TestResumeIsNotOvertaken(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(o *telemetry.Options) { o.History = 8 }, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		bodies := numbered(t, w, 100)
 		synctest.Wait()
 		ctx, leave := context.WithCancel(ctx)
@@ -351,6 +358,7 @@ func TestResumeIsNotOvertaken(t *testing.T) {
 func TestLeavingTheBacklogMakesRoom(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(o *telemetry.Options) { o.History = 8 }, func(ctx context.Context, t *testing.T, w *world) {
+		t.Helper()
 		numbered(t, w, 100)
 		synctest.Wait()
 		for range 40 {

@@ -53,6 +53,7 @@ const patience = time.Second
 // first interrupt or termination signal ends the command in order, a later one
 // the process.
 func Main(b Build) {
+	app.TuneGC(os.Getenv("GOGC") != "")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(patience, stop) })
 	os.Exit(Run(ctx, b, Process{Name: programName(), Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
