@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -223,6 +224,7 @@ func TestArtifact(t *testing.T) {
 
 func TestListings(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
 	var cursors []string
 	w := newWorld(t, func(g *gatekeeper) {
 		g.onVerb = func(verb, _ string, data []byte) (bool, any, error) {
@@ -233,7 +235,9 @@ func TestListings(t *testing.T) {
 			if err := subjects.Decode(data, &r); err != nil {
 				return true, nil, err
 			}
+			mu.Lock()
 			cursors = append(cursors, r.Page.Cursor)
+			mu.Unlock()
 			answer := subjects.UncertainListResponse{Calls: []subjects.UncertainInfo{}, NextCursor: "next"}
 			if r.Page.Cursor == "next" {
 				answer.NextCursor, answer.Calls = "", make([]subjects.UncertainInfo, 2)
@@ -248,6 +252,8 @@ func TestListings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if diff := cmp.Diff([]string{"", "next"}, cursors); n != 2 || diff != "" {
 		t.Errorf("%d calls; cursors differ: %s", n, diff)
 	}

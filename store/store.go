@@ -91,6 +91,7 @@ func openPool(ctx context.Context, o Options, role string) (*pgxpool.Pool, error
 	c.ConnConfig.RuntimeParams["role"] = role
 	c.ConnConfig.RuntimeParams["application_name"] = "toolbus"
 	c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "10000"
+	c.ConnConfig.RuntimeParams["jit"] = "off" // it costs more than any query here
 	c.ConnConfig.ConnectTimeout = 5 * time.Second
 	if role == roleSweeper {
 		// An index scan, unlike the others, remembers which entries were dead: each
