@@ -37,7 +37,8 @@ run: setup ## run every service in one process, with engines of its own
 	$(GO) run ./cmd/toolbus dev
 
 .PHONY: test
-test: setup ## every test, with the race detector, in random order
+test: ## every test, with the race detector, in random order
+	scripts/setup test
 	$(CLUSTER) $(GO) test -race -shuffle=on -timeout=$(TIMEOUT) ./...
 
 .PHONY: gates

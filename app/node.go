@@ -141,6 +141,7 @@ func patiently(ctx context.Context, log *slog.Logger, what string, try func() er
 func Topology(o Options) topology.Topology {
 	params := o.Topology
 	params.Replicas = o.Config.NATS.Replicas
+	params.HistoryAge = o.Config.Retention.StreamSeconds.Duration()
 	return topology.Build(params)
 }
 

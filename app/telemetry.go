@@ -62,7 +62,7 @@ func (n *Node) tokens(ctx context.Context, all []config.Token) ([]telemetry.Toke
 	resolver := newCredentials(n.o.Config.Credentials, n.o.Getenv)
 	var out []telemetry.Token
 	for _, t := range all {
-		value, err := resolver.Resolve(ctx, t.CredentialRef)
+		value, err := resolver.configured(ctx, t.CredentialRef)
 		if err != nil {
 			return nil, fmt.Errorf("http.tokens %s: %w", t.Name, err)
 		}

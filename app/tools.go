@@ -179,6 +179,19 @@ func (c *credentials) Resolve(_ context.Context, ref string) (tool.Secret, error
 	if !ok {
 		return tool.Secret{}, fmt.Errorf("%q: %w", ref, tool.ErrNoCredential)
 	}
+	return c.read(ref, source)
+}
+
+// configured also takes env:NAME and file:/path, which only the operator's own
+// configuration may say: anybody else could name any variable of the process.
+func (c *credentials) configured(ctx context.Context, ref string) (tool.Secret, error) {
+	if _, named := c.refs[ref]; named {
+		return c.Resolve(ctx, ref)
+	}
+	return c.read(ref, ref)
+}
+
+func (c *credentials) read(ref, source string) (tool.Secret, error) {
 	var value string
 	switch {
 	case len(source) > 4 && source[:4] == "env:":

@@ -134,9 +134,7 @@ func (s *rpcServer) answer(e Endpoint, r micro.Request) {
 		s.refuse(r, &subjects.RPCError{Code: subjects.CodeTooLarge, Message: "the answer is larger than a message; ask for less"})
 		return
 	}
-	if err := r.Respond(data); err != nil {
-		s.bus.log.WarnContext(ctx, "request was not answered", "verb", e.Verb, "cause", err.Error())
-	}
+	s.reply(r, &nats.Msg{Data: data})
 }
 
 func (s *rpcServer) safely(ctx context.Context, e Endpoint, tenant string, data []byte) (result any, err error) {
@@ -163,15 +161,30 @@ func (s *rpcServer) publicError(ctx context.Context, e Endpoint, err error) *sub
 	return &subjects.RPCError{Code: subjects.CodeInternal, Message: "the request could not be served"}
 }
 
-// refuse answers with an error: in the headers that nats micro counts, and in
-// the body for clients that look there.
+// refuse answers with an error: in the headers of nats micro, and in the body
+// for clients that look there.
 func (s *rpcServer) refuse(r micro.Request, e *subjects.RPCError) {
 	body, err := json.Marshal(e)
-	if err == nil {
-		err = r.Error(e.Code, e.Message, body)
-	}
 	if err != nil {
 		s.bus.log.Warn("request was not answered", "cause", err.Error())
+		return
+	}
+	s.reply(r, &nats.Msg{Data: body, Header: nats.Header{
+		micro.ErrorHeader:     []string{e.Message},
+		micro.ErrorCodeHeader: []string{e.Code},
+	}})
+}
+
+// reply does not use the request's own methods: they note errors in the request
+// for the library's statistics, which reads it when its handler returns, and
+// that is before the answer is known.
+func (s *rpcServer) reply(r micro.Request, answer *nats.Msg) {
+	answer.Subject = r.Reply()
+	if answer.Subject == "" {
+		return // nobody waits
+	}
+	if err := s.bus.conn.PublishMsg(answer); err != nil {
+		s.bus.log.Warn("request was not answered", "subject", r.Subject(), "cause", err.Error())
 	}
 }
 

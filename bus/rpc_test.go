@@ -175,3 +175,27 @@ func TestServeRefusesABadService(t *testing.T) {
 		}
 	}
 }
+
+// Errors are answered after the library's handler has returned; nothing of the
+// request may be written to then (the race detector looks).
+func TestErrorsTogether(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewAccount(t, bustest.Small()).Connect(t, bus.Options{Name: "rpc"})
+	serve(t, b, bus.RPCService{Endpoints: []bus.Endpoint{
+		endpoint(subjects.VerbCommandGet, func(context.Context, string, []byte) (any, error) {
+			return nil, &subjects.RPCError{Code: subjects.CodeNotFound, Message: "no such command"}
+		}),
+	}})
+	subject := rpc(t, subjects.VerbCommandGet, "acme")
+	ctx := within(t, 30*time.Second)
+	errs := make(chan error, 60)
+	for range cap(errs) {
+		go func() { errs <- b.Request(ctx, subject, subjects.CommandGetRequest{CommandID: "unknown"}, nil) }()
+	}
+	for range cap(errs) {
+		var refused *subjects.RPCError
+		if err := <-errs; !errors.As(err, &refused) || refused.Code != subjects.CodeNotFound {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -71,9 +71,21 @@ func (c *Client) await(ctx context.Context, up <-chan struct{}) error {
 	case <-up:
 		return nil
 	case <-c.closed:
-		return fmt.Errorf("connect to NATS: %w", errors.Join(ErrClosed, c.conn.LastError()))
+		return fmt.Errorf("connect to NATS: %w", refusal(c.conn.LastError()))
 	case <-ctx.Done():
 		return fmt.Errorf("connect to NATS: %w: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+// refusal says why the server ended the connection before it was of use.
+func refusal(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return fmt.Errorf("%w: %w", ErrPermission, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	default:
+		return ErrClosed
 	}
 }
 

@@ -223,3 +223,14 @@ func TestTraceTravels(t *testing.T) {
 		t.Errorf("tenant %q", c.Tenant())
 	}
 }
+
+// A wrong password is a matter of permission, not of a client that was closed.
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	server := serve(t, narrow)
+	o := client.Options{URL: server.URL(), User: "acme", Password: tool.NewSecret("wrong"), Tenant: "acme", Actor: "acme"}
+	_, err := client.Dial(within(t, 5*time.Second), o)
+	if !errors.Is(err, client.ErrPermission) || errors.Is(err, client.ErrClosed) {
+		t.Errorf("dialled with a wrong password: %v", err)
+	}
+}

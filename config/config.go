@@ -147,9 +147,11 @@ type Outbox struct {
 
 // Retention is about what is thrown away.
 type Retention struct {
-	// Age of messages in the outcome and event streams.
-	StreamSeconds Seconds `yaml:"stream_seconds" check:"positive"`
-	// Age at which an artifact that no call names is removed.
+	// Age of messages in the outcome and event streams. A change takes effect with
+	// `toolbus migrate`.
+	StreamSeconds Seconds `yaml:"stream_seconds" check:"min=300"`
+	// Age at which an artifact that no call names is removed. Without effect in
+	// this release, which removes none.
 	OrphanArtifactSeconds Seconds `yaml:"orphan_artifact_seconds" check:"positive"`
 }
 
@@ -159,7 +161,8 @@ type Approval struct {
 	ExpirySeconds Seconds `yaml:"expiry_seconds" check:"positive"`
 }
 
-// MCP is about connections to MCP servers.
+// MCP is about connections to MCP servers. Checked, and without effect as long
+// as this release has no MCP gateway.
 type MCP struct {
 	// Bound on connecting and initializing.
 	ConnectTimeoutSeconds Seconds `yaml:"connect_timeout_seconds" check:"positive"`
@@ -177,7 +180,8 @@ type MCP struct {
 	WarmupAttempts int `yaml:"warmup_attempts" check:"min=0"`
 }
 
-// Bridge is about tool calls made by code in a sandbox.
+// Bridge is about tool calls made by code in a sandbox. Checked, and without
+// effect as long as this release has no bridge.
 type Bridge struct {
 	// How long the sandbox is held while a bridged call waits for approval.
 	ApprovalHoldSeconds Seconds `yaml:"approval_hold_seconds" check:"min=0"`
@@ -191,7 +195,7 @@ type Tools struct {
 	Disabled []string `yaml:"disabled" check:"pattern"`
 }
 
-// Workspace is about the files of a session.
+// Workspace is about the files of a run.
 type Workspace struct {
 	// Directory that holds the workspaces. Empty: below the data directory of `toolbus dev`.
 	Directory string `yaml:"directory" check:"absolute"`
@@ -255,7 +259,8 @@ type Tenant struct {
 	BridgeApprovalHoldSeconds *Seconds `yaml:"bridge_approval_hold_seconds" check:"min=0"`
 }
 
-// Server is an MCP server that the operator provides to tenants.
+// Server is an MCP server that the operator provides to tenants. Checked, and
+// without effect as long as this release has no MCP gateway.
 type Server struct {
 	// Name that appears in tool names.
 	ServerID string `yaml:"server_id" check:"server"`

@@ -35,6 +35,9 @@ type Params struct {
 	// HistoryBytes bounds each of the outcome and event streams, which drop
 	// their oldest messages; 0 means 4 GiB.
 	HistoryBytes int64
+	// HistoryAge bounds the age of their messages; 0 means seven days. Servers
+	// refuse less than the deduplication window, five minutes.
+	HistoryAge time.Duration
 	// AckWait is how long a delivered message may stay without a sign of life;
 	// 0 means 30 s.
 	AckWait time.Duration
@@ -92,6 +95,9 @@ func (p Params) withDefaults() Params {
 	if p.WorkBytes == 0 {
 		p.WorkBytes = 1024 * mebibyte
 	}
+	if p.HistoryAge == 0 {
+		p.HistoryAge = historyAge
+	}
 	if p.HistoryBytes == 0 {
 		p.HistoryBytes = 4096 * mebibyte
 	}
@@ -114,14 +120,14 @@ func (p Params) work(name, subject string, maxBody int32) jetstream.StreamConfig
 	return c
 }
 
-// history declares a stream that keeps what was said for seven days, whether or
+// history declares a stream that keeps what was said for HistoryAge, whether or
 // not anybody listened.
 func (p Params) history(name, subject string, maxBody int32) jetstream.StreamConfig {
 	c := p.stream(name, subject, maxBody)
 	c.Retention = jetstream.LimitsPolicy
 	c.Discard = jetstream.DiscardOld
 	c.MaxBytes = p.HistoryBytes
-	c.MaxAge = historyAge
+	c.MaxAge = p.HistoryAge
 	return c
 }
 

@@ -19,12 +19,12 @@ import (
 type callCommand struct {
 	wire
 	identity
-	Name      string        `arg:"" help:"Registry name or alias of the tool."`
-	Arguments string        `arg:"" optional:"" default:"{}" help:"JSON object; - reads it from standard input."`
-	Session   string        `help:"Session to make the call in; one is opened unless given." placeholder:"ID"`
-	Trust     string        `help:"Trust of the call and of its arguments." default:"user" enum:"external_untrusted,internal_tool,user,trusted_configuration,platform"`
-	Timeout   time.Duration `help:"Deadline of the call, such as 30s." placeholder:"DURATION"`
-	JSON      bool          `name:"json" help:"Print the outcome as JSON."`
+	Name      string         `arg:"" help:"Registry name or alias of the tool."`
+	Arguments string         `arg:"" optional:"" default:"{}" help:"JSON object; - reads it from standard input."`
+	Session   string         `help:"Session to make the call in; one is opened unless given." placeholder:"ID"`
+	Trust     string         `help:"Trust of the call and of its arguments." default:"user" enum:"external_untrusted,internal_tool,user,trusted_configuration,platform"`
+	Timeout   *time.Duration `help:"Deadline of the call, such as 30s." placeholder:"DURATION"`
+	JSON      bool           `name:"json" help:"Print the outcome as JSON."`
 }
 
 // timeoutSlack is how long after its deadline the outcome of a call may take.
@@ -78,6 +78,9 @@ func (c *callCommand) call(p *process) (subjects.Call, error) {
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
 		return subjects.Call{}, wrongUse(`arguments must be a JSON object, such as '{"path":"notes.md"}'`)
 	}
+	if c.Timeout != nil && *c.Timeout <= 0 {
+		return subjects.Call{}, wrongUse("--timeout must be above 0")
+	}
 	call := subjects.Call{CallID: "call", Name: c.Name, Arguments: raw, ArgumentTrust: map[string]tool.Trust{}}
 	for name := range members {
 		call.ArgumentTrust[name] = tool.Trust(c.Trust)
@@ -101,10 +104,10 @@ func (c *callCommand) propose(ctx context.Context, p *process, run *client.Run, 
 		OriginTrust: tool.Trust(c.Trust), Calls: []subjects.Call{call},
 		OnPending: func(n subjects.Pending) { c.pending(p, &n) },
 	}
-	if c.Timeout > 0 {
-		step.DeadlineAt = time.Now().Add(c.Timeout)
+	if c.Timeout != nil {
+		step.DeadlineAt = time.Now().Add(*c.Timeout)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout+timeoutSlack)
+		ctx, cancel = context.WithTimeout(ctx, *c.Timeout+timeoutSlack)
 		defer cancel()
 	}
 	open, err := run.Propose(ctx, step)

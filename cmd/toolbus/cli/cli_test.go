@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -46,5 +50,30 @@ func TestWithout(t *testing.T) {
 	got := without([]string{"PATH=/bin", "TOOLBUS_NATS_URL=x", "TOOLBUS_TEST_COMMAND=1"}, "TOOLBUS_")
 	if len(got) != 2 || got[0] != "PATH=/bin" || got[1] != "TOOLBUS_TEST_COMMAND=1" {
 		t.Errorf("%v", got)
+	}
+}
+
+// What an interrupted command left behind is said.
+func TestInterruptedAdvice(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	p := newProcess(Build{}, Process{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &said})
+	err := advise(fmt.Errorf("no outcome yet: %w", context.Canceled), "the call goes on without us")
+	if code := p.report(err); code != exitFailed || !strings.Contains(said.String(), "interrupted") || !strings.Contains(said.String(), "goes on without us") {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
+}
+
+func TestTimeoutAboveZero(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []string{"0s", "-5s"} {
+		var said strings.Builder
+		code := Run(t.Context(), Build{}, Process{
+			Args:  []string{"call", "system.time", "{}", "--timeout=" + timeout, "--data", t.TempDir()},
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &said,
+		})
+		if code != exitWrongUse || !strings.Contains(said.String(), "--timeout must be above 0") {
+			t.Errorf("%s: exit code %d: %s", timeout, code, said.String())
+		}
 	}
 }

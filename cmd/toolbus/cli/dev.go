@@ -252,7 +252,7 @@ func (c *devCommand) ready(p *process, d *devFile, token tool.Secret, took time.
 	}
 	row := func(name, text string) { p.out.Printf("  %s %s\n", p.out.Paint(ui.Dim, ui.Pad(name, 10)), text) }
 	p.out.Printf("\n%s in %s\n\n", p.out.Paint(ui.Bold, "toolbus is ready"), ui.Duration(took))
-	row("nats", d.NATSURL)
+	row("nats", d.NATSURL+", user "+d.NATSUser+", password in "+filepath.Join(d.Data, "nats.password"))
 	row("http", d.HTTPURL)
 	row("data", d.Data)
 	p.out.Printf("\nIn another terminal:\n\n")

@@ -79,10 +79,11 @@ func (p *process) report(err error) int {
 	case errors.Is(err, errFound):
 		return exitFailed
 	}
+	said := err.Error()
 	if errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted")
+		said = "interrupted"
 	}
-	p.err.Printf("%s %s\n", p.err.Paint(ui.Red, "toolbus:"), ui.EscapeLines(err.Error()))
+	p.err.Printf("%s %s\n", p.err.Paint(ui.Red, "toolbus:"), ui.EscapeLines(said))
 	if errors.As(err, &advised) {
 		p.err.Printf("%s %s\n", p.err.Paint(ui.Cyan, "next:"), advised.advice)
 	}
