@@ -50,7 +50,26 @@ type loopStats struct {
 	fetched  atomic.Int64 // unix nanoseconds of the last message
 	messages atomic.Int64
 	rebinds  atomic.Int64
-	pending  atomic.Int64
+
+	mu sync.Mutex
+	// pending is what the server said with delivery number asOf, the latest:
+	// workers look at theirs in any order.
+	pending int64
+	asOf    uint64
+}
+
+func (s *loopStats) waiting(pending, asOf uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if asOf == 0 || asOf >= s.asOf {
+		s.pending, s.asOf = int64(pending), asOf //nolint:gosec // a count of messages
+	}
+}
+
+func (s *loopStats) pendingNow() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending
 }
 
 func newLoop(b *Bus, config loopConfig, handle handler) *loop {
@@ -141,7 +160,7 @@ func (l *loop) session(ctx context.Context) error {
 	}
 	info := consumer.CachedInfo()
 	l.held.every(info.Config.AckWait / 3)
-	l.stats.pending.Store(int64(info.NumPending)) //nolint:gosec // a count of messages
+	l.stats.waiting(info.NumPending, 0)
 	p, err := openPuller(l.bus.conn, l.config.Stream, l.config.Durable, max(l.config.Concurrency, l.config.slots()))
 	if err != nil {
 		return err

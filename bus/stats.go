@@ -51,7 +51,7 @@ func (l *loop) snapshot() ConsumerStats {
 		Paused:   l.stats.paused.Load(),
 		Messages: l.stats.messages.Load(),
 		Rebinds:  l.stats.rebinds.Load(),
-		Pending:  l.stats.pending.Load(),
+		Pending:  l.stats.pendingNow(),
 	}
 	if at := l.stats.fetched.Load(); at != 0 {
 		s.LastMessage = time.Unix(0, at)

@@ -1,26 +1,20 @@
-package bus_test
+package bus
 
-import (
-	"testing"
-	"time"
+import "testing"
 
-	"github.com/toolbus/toolbus/bus"
-)
-
-func TestStalled(t *testing.T) {
+// Workers report deliveries in any order; the latest one tells what waits.
+func TestWaiting(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1000, 0)
-	for name, c := range map[string]struct {
-		stats bus.ConsumerStats
-		want  bool
-	}{
-		"nothing pending": {bus.ConsumerStats{}, false},
-		"progress":        {bus.ConsumerStats{Pending: 1, LastMessage: now.Add(-time.Second)}, false},
-		"stalled":         {bus.ConsumerStats{Pending: 1, LastMessage: now.Add(-time.Minute)}, true},
-		"paused":          {bus.ConsumerStats{Pending: 1, LastMessage: now.Add(-time.Minute), Paused: true}, false},
-	} {
-		if got := c.stats.Stalled(now, 30*time.Second); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+	var s loopStats
+	s.waiting(4, 0) // bound
+	for _, said := range [][2]uint64{{2, 3}, {0, 5}, {1, 4}} {
+		s.waiting(said[0], said[1])
+	}
+	if got := s.pendingNow(); got != 0 {
+		t.Errorf("%d are said to wait while none does", got)
+	}
+	s.waiting(7, 0) // bound again: the numbers may begin anew
+	if got := s.pendingNow(); got != 7 {
+		t.Errorf("%d are said to wait, want 7", got)
 	}
 }

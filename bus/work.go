@@ -45,7 +45,7 @@ func (l *loop) delivery(m *nats.Msg) subjects.Delivery {
 	if meta, err := m.Metadata(); err == nil {
 		d.Deliveries = int(meta.NumDelivered) //nolint:gosec // a count of deliveries
 		d.Sequence = meta.Sequence.Stream
-		l.stats.pending.Store(int64(meta.NumPending)) //nolint:gosec // a count of messages
+		l.stats.waiting(meta.NumPending, meta.Sequence.Consumer)
 	}
 	return d
 }

@@ -213,7 +213,8 @@ type Sandbox struct {
 	MemoryBytes int64 `yaml:"memory_bytes" check:"min=16777216"`
 	// Largest file a command may write.
 	FileBytes int64 `yaml:"file_bytes" check:"min=4096"`
-	// Processes a command may have at a time.
+	// Processes a command may have at a time. The kernel does not bind root by it:
+	// run the executor as another user.
 	Processes int `yaml:"processes" check:"min=1"`
 }
 

@@ -279,7 +279,7 @@ func (c *Revoke) check() *FieldError {
 		return &FieldError{"scopes", "must hold 1 to 128 scopes"}
 	}
 	for i, scope := range c.Scopes {
-		if !ValidCallID(scope) {
+		if scope != "*" && !ValidCallID(scope) {
 			return &FieldError{"scopes[" + strconv.Itoa(i) + "]", identRule}
 		}
 	}

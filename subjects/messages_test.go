@@ -68,7 +68,7 @@ func TestCommandRefused(t *testing.T) {
 		"two answers":    {subjects.CommandResume, `{` + id + `,"invocation_id":"` + runText + `","content":1,"child_result":{}}`, "content"},
 		"no answer":      {subjects.CommandResume, `{` + id + `,"invocation_id":"` + runText + `"}`, "content"},
 		"no scopes":      {subjects.CommandRevoke, `{` + id + `,"principal":"ada","scopes":[]}`, "scopes"},
-		"bad scope":      {subjects.CommandRevoke, `{` + id + `,"principal":"ada","scopes":["a","*"]}`, "scopes[1]"},
+		"bad scope":      {subjects.CommandRevoke, `{` + id + `,"principal":"ada","scopes":["*","a*"]}`, "scopes[1]"},
 		"bad principal":  {subjects.CommandRevoke, `{` + id + `,"principal":"a.b","scopes":["a"]}`, "principal"},
 		"too large":      {subjects.CommandResume, `{"v":1,"x":"` + strings.Repeat("x", subjects.MaxMessageBytes) + `"}`, ""},
 	} {
@@ -304,6 +304,31 @@ func TestSessionOpenRequest(t *testing.T) {
 		if err := r.Check(); !errors.As(err, &blamed) || blamed.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	for seconds, fine := range map[float64]bool{0: true, 0.001: true, 0.5: true, 315360000: true, 1e-300: false, 1e10: false, 1e300: false} {
+		r := good
+		r.RunDeadlineSeconds = seconds
+		if err := r.Check(); (err == nil) != fine {
+			t.Errorf("run_deadline_seconds %v: %v", seconds, err)
+		}
+	}
+}
+
+func TestOutcomeGetRequest(t *testing.T) {
+	t.Parallel()
+	for step, fine := range map[int]bool{0: true, 1<<31 - 1: true, -1: false, 1 << 31: false} {
+		if err := (&subjects.OutcomeGetRequest{StepNumber: step}).Check(); (err == nil) != fine {
+			t.Errorf("step_number %d: %v", step, err)
+		}
+	}
+}
+
+// The whole of a principal's authority is taken with one word.
+func TestRevokeEverything(t *testing.T) {
+	t.Parallel()
+	c, err := subjects.DecodeCommand(subjects.CommandRevoke, []byte(`{"v":1,"command_id":"c","principal":"mallory","scopes":["*"]}`))
+	if err != nil || c.Kind() != subjects.CommandRevoke {
+		t.Errorf("%v, %v", c, err)
 	}
 }
 

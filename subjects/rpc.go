@@ -77,7 +77,8 @@ type SessionOpenRequest struct {
 	Agent     AgentProfile   `json:"agent"`
 	// Profile names the policy profile; empty means the configured default.
 	Profile string `json:"profile,omitempty"`
-	// RunDeadlineSeconds bounds every run of the session; 0 means the configured default.
+	// RunDeadlineSeconds bounds every run of the session: 0 means the configured
+	// default, otherwise it is from a millisecond to ten years.
 	RunDeadlineSeconds float64 `json:"run_deadline_seconds,omitempty"`
 	// Servers are the MCP servers to offer; absent means all of the tenant's.
 	Servers []string `json:"servers,omitempty"`
@@ -96,8 +97,8 @@ func (r *SessionOpenRequest) Check() error {
 		return &FieldError{"agent.id", tokenRule}
 	case r.Profile != "" && !ValidToken(r.Profile):
 		return &FieldError{"profile", tokenRule}
-	case r.RunDeadlineSeconds < 0:
-		return &FieldError{"run_deadline_seconds", "must not be negative"}
+	case r.RunDeadlineSeconds != 0 && (r.RunDeadlineSeconds < 0.001 || r.RunDeadlineSeconds > 315360000):
+		return &FieldError{"run_deadline_seconds", "must be 0, or from 0.001 to 315360000"}
 	case r.MaxToolCalls < 0 || r.MaxToolCalls > maxInt32:
 		return &FieldError{"max_tool_calls", "must be from 0 to 2147483647"}
 	}
@@ -167,6 +168,14 @@ type OutcomeGetRequest struct {
 	V          Version `json:"v"`
 	RunID      tool.ID `json:"run_id"`
 	StepNumber int     `json:"step_number"`
+}
+
+// Check applies the bounds that decoding alone does not.
+func (r *OutcomeGetRequest) Check() error {
+	if r.StepNumber < 0 || r.StepNumber > maxInt32 {
+		return &FieldError{"step_number", "must be from 0 to 2147483647"}
+	}
+	return nil
 }
 
 // OutcomeGetResponse carries what was, or would have been, published about a

@@ -83,7 +83,7 @@ func grammars() map[string]schema {
 		"comment":        {"maxLength": 4096},
 		"max_tool_calls": {"minimum": 0, "maximum": 2147483647},
 
-		"run_deadline_seconds":                {"minimum": 0},
+		"run_deadline_seconds":                {"minimum": 0, "maximum": 315360000},
 		"proposal.calls":                      {"minItems": 1, "maxItems": subjects.MaxCalls},
 		"proposal.calls.name":                 {"pattern": `^[A-Za-z0-9._-]{1,128}$`},
 		"proposal.calls.arguments":            {"type": "object"},

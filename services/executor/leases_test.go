@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolbus/toolbus/pipeline"
+	"github.com/toolbus/toolbus/registry"
 	"github.com/toolbus/toolbus/tool"
 )
 
@@ -69,4 +70,71 @@ func TestLeases(t *testing.T) {
 			l.release(c.ID)
 		})
 	}
+}
+
+// A stop message makes the executor look; whether the run is over, the row says.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]bool{"a true one": true, "a forged one": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan struct{}, 8)
+			l := newLeases(&ringer{verdict: pipeline.HeartbeatVerdict{Held: true, RunOver: over}, asked: asked}, time.Hour)
+			c := &pipeline.Claim{Invocation: pipeline.Invocation{ID: tool.NewID(), TenantID: "acme", RunID: tool.NewID(), DeadlineAt: time.Now().Add(time.Hour)}, Now: time.Now()}
+			call := l.hold(t.Context(), c, l.now())
+			ctx, stop := context.WithCancel(t.Context())
+			kept := make(chan struct{})
+			go func() { defer close(kept); l.keep(ctx) }()
+			l.look("rival", c.RunID) // not a call of ours
+			l.look("acme", c.RunID)
+			<-asked
+			stop()
+			<-kept
+			if cause := context.Cause(call); errors.Is(cause, pipeline.ErrRunOver) != over {
+				t.Errorf("the call's context ended with %v", cause)
+			}
+			if len(asked) > 0 {
+				t.Error("asked for a call that is not held")
+			}
+			l.release(c.ID)
+		})
+	}
+}
+
+type ringer struct {
+	Store
+	verdict pipeline.HeartbeatVerdict
+	asked   chan struct{}
+}
+
+func (r *ringer) Heartbeat(_ context.Context, beats []pipeline.Heartbeat, _ time.Duration) ([]pipeline.HeartbeatVerdict, error) {
+	r.asked <- struct{}{}
+	return []pipeline.HeartbeatVerdict{r.verdict}[:len(beats)], nil
+}
+
+// A run that is over does not keep the executor from the session with which it
+// ends the call.
+func TestSessionOfARunThatIsOver(t *testing.T) {
+	t.Parallel()
+	store := &slowSessions{}
+	s := &Service{o: Options{Lease: time.Minute}, sessions: pipeline.NewSessionCache(store), work: t.Context()}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(pipeline.ErrRunOver)
+	for held, want := range map[bool]error{true: nil, false: pipeline.ErrRunOver} {
+		c := &pipeline.Claim{Invocation: pipeline.Invocation{TenantID: "acme", SessionID: tool.NewID()}, StillHeld: func() bool { return held }}
+		session, err := s.session(ctx, c)
+		if !errors.Is(err, want) || (want == nil) != (session != nil) {
+			t.Errorf("held %v: %v, %v", held, session, err)
+		}
+	}
+}
+
+type slowSessions struct{ Store }
+
+func (*slowSessions) Session(ctx context.Context, _ string, _ tool.ID, _ func(string) *pipeline.Catalog) (*pipeline.Session, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	pin, err := registry.NewPin(nil)
+	return &pipeline.Session{Catalog: pipeline.NewCatalog(pin)}, err
 }

@@ -259,8 +259,20 @@ func (s *Service) execute(ctx context.Context, c *pipeline.Claim) {
 	}
 }
 
-// session reads the session of a call for as long as the lease holds.
+// session reads the session of a call for as long as the lease holds. That the
+// run is over does not end it: the call still has to be ended, and that takes
+// the session.
 func (s *Service) session(ctx context.Context, c *pipeline.Claim) (*pipeline.Session, error) {
+	session, err := s.loadSession(ctx, c)
+	if err == nil || !errors.Is(context.Cause(ctx), pipeline.ErrRunOver) || !c.StillHeld() {
+		return session, err
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease/3)
+	defer cancel()
+	return s.loadSession(bound, c)
+}
+
+func (s *Service) loadSession(ctx context.Context, c *pipeline.Claim) (*pipeline.Session, error) {
 	for {
 		session, err := s.sessions.Get(ctx, c.TenantID, c.SessionID)
 		if err == nil || errors.Is(err, pipeline.ErrNotFound) {
@@ -296,6 +308,6 @@ func (s *Service) servePark(ctx context.Context, freed <-chan struct{}) {
 func (s *Service) stop(d subjects.Delivery) {
 	var m subjects.Stop
 	if subjects.Decode(d.Data, &m) == nil {
-		s.leases.stop(m.TenantID, m.RunID)
+		s.leases.look(m.TenantID, m.RunID)
 	}
 }

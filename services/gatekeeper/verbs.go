@@ -55,7 +55,7 @@ func found(err error) error {
 
 func (s *Service) outcomeGet(ctx context.Context, tenant string, data []byte) (any, error) {
 	var r subjects.OutcomeGetRequest
-	if err := decode(data, &r, nil); err != nil {
+	if err := decode(data, &r, r.Check); err != nil {
 		return nil, err
 	}
 	calls, err := s.o.Store.Step(ctx, tenant, r.RunID, r.StepNumber)

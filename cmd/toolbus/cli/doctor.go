@@ -139,6 +139,8 @@ func confinement(ctx context.Context, o app.Options) finding {
 	err := sandbox.New(sandbox.Config{}).Confinement(ctx)
 	f := finding{Check: "sandbox", OK: err == nil, Detail: "bubblewrap confines commands"}
 	switch {
+	case err == nil && os.Geteuid() == 0:
+		f.Detail += "; as root sandbox.processes does not bind, run as another user where that matters"
 	case err == nil:
 	case o.Config.Sandbox.AllowUnconfined:
 		f.OK, f.Detail = true, "commands run unconfined, as sandbox.allow_unconfined says"
