@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/toolbus/toolbus/subjects/topology"
 	"github.com/toolbus/toolbus/tool"
 )
 
@@ -161,24 +162,13 @@ func (b *Bus) await(ctx context.Context, up <-chan struct{}) error {
 
 func (b *Bus) natsOptions(up chan<- struct{}) []nats.Option {
 	o := b.options
-	options := []nats.Option{
-		nats.Name(o.Name),
-		nats.CustomInboxPrefix(o.InboxPrefix),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(100 * time.Millisecond),
-		nats.ReconnectJitter(200*time.Millisecond, time.Second),
-		// Without this a publish that has failed may be sent after all.
-		nats.ReconnectBufSize(-1),
-		nats.RetryOnFailedConnect(true),
-		nats.PingInterval(10 * time.Second),
-		nats.MaxPingsOutstanding(2),
-		nats.FlusherTimeout(10 * time.Second),
+	options := append(topology.Connection(o.Name, o.InboxPrefix),
 		nats.ConnectHandler(func(*nats.Conn) { up <- struct{}{} }),
 		nats.DisconnectErrHandler(b.onDisconnect),
 		nats.ReconnectHandler(b.onReconnect),
 		nats.ErrorHandler(b.onError),
 		nats.ClosedHandler(func(*nats.Conn) { close(b.closed) }),
-	}
+	)
 	if o.Server != nil {
 		options = append(options, nats.InProcessServer(o.Server.server))
 	}

@@ -111,10 +111,10 @@ func TestSurvivingForm(t *testing.T) {
 func TestDoubles(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		f := math.Float64frombits(rapid.Uint64().Draw(t, "bits"))
-		if math.IsNaN(f) || math.IsInf(f, 0) || f == 0 {
-			t.Skip("no JSON number")
-		}
+		f := math.Float64frombits(rapid.Uint64().Filter(func(bits uint64) bool {
+			f := math.Float64frombits(bits)
+			return !math.IsNaN(f) && !math.IsInf(f, 0) && f != 0
+		}).Draw(t, "bits"))
 		verb := rapid.SampledFrom([]byte{'e', 'f', 'E'}).Draw(t, "verb")
 		spelled := strconv.FormatFloat(f, verb, -1, 64)
 		form, err := canonical.Form([]byte(spelled))

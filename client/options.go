@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/toolbus/toolbus/subjects"
+	"github.com/toolbus/toolbus/subjects/topology"
 	"github.com/toolbus/toolbus/tool"
 )
 
@@ -98,24 +99,13 @@ func (o *Options) withDefaults() error {
 
 func (c *Client) natsOptions(up chan<- struct{}) []nats.Option {
 	o := &c.options
-	options := []nats.Option{
-		nats.Name(o.Name),
-		nats.CustomInboxPrefix(o.InboxPrefix),
-		nats.MaxReconnects(-1),
-		nats.ReconnectWait(100 * time.Millisecond),
-		nats.ReconnectJitter(200*time.Millisecond, time.Second),
-		// With a buffer, what was reported as failed is sent after all.
-		nats.ReconnectBufSize(-1),
-		nats.RetryOnFailedConnect(true),
-		nats.PingInterval(10 * time.Second),
-		nats.MaxPingsOutstanding(2),
-		nats.FlusherTimeout(10 * time.Second),
+	options := append(topology.Connection(o.Name, o.InboxPrefix),
 		nats.ConnectHandler(func(*nats.Conn) { up <- struct{}{} }),
 		nats.DisconnectErrHandler(c.onDisconnect),
 		nats.ReconnectHandler(c.onReconnect),
 		nats.ErrorHandler(c.onError),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
-	}
+	)
 	if o.InProcess != nil {
 		options = append(options, nats.InProcessServer(o.InProcess))
 	}

@@ -103,14 +103,13 @@ func (s *Store) Revoke(ctx context.Context, m pipeline.CommandMeta, principal st
 // stays: the verdict is evidence beside it.
 func (s *Store) Review(ctx context.Context, m pipeline.CommandMeta, invocation tool.ID, verdict, comment string) (pipeline.CommandResult, error) {
 	return s.command(ctx, m, func(ctx context.Context, tx *commandTx) (string, error) {
-		rows, err := queryInvocations(ctx, tx, `SELECT `+invocationColumns+` FROM tool_invocations t
-			WHERE t.tenant_id = $1 AND t.id = $2 FOR UPDATE`, m.Tenant, uuid(invocation))
+		row, err := tx.lockInvocation(ctx, invocation)
 		switch {
 		case err != nil:
 			return "", err
-		case len(rows) == 0:
+		case row == nil:
 			return "unknown_invocation", nil
-		case rows[0].Status != tool.Uncertain:
+		case row.Status != tool.Uncertain:
 			return "not_uncertain", nil
 		}
 		tag, err := tx.Exec(ctx, `INSERT INTO reviews (tenant_id, invocation_id, verdict, reviewed_by, comment)
@@ -121,7 +120,7 @@ func (s *Store) Review(ctx context.Context, m pipeline.CommandMeta, invocation t
 		if tag.RowsAffected() == 0 {
 			return "already_reviewed", nil
 		}
-		return "", tx.tellCall(ctx, &rows[0], pipeline.EventReviewed)
+		return "", tx.tellCall(ctx, row, pipeline.EventReviewed)
 	})
 }
 
@@ -129,14 +128,13 @@ func (s *Store) Review(ctx context.Context, m pipeline.CommandMeta, invocation t
 // the answer.
 func (s *Store) Resume(ctx context.Context, m pipeline.CommandMeta, invocation tool.ID, answer json.RawMessage) (pipeline.CommandResult, error) {
 	return s.command(ctx, m, func(ctx context.Context, tx *commandTx) (string, error) {
-		rows, err := queryInvocations(ctx, tx, `SELECT `+invocationColumns+` FROM tool_invocations t
-			WHERE t.tenant_id = $1 AND t.id = $2 FOR UPDATE`, m.Tenant, uuid(invocation))
+		row, err := tx.lockInvocation(ctx, invocation)
 		switch {
 		case err != nil:
 			return "", err
-		case len(rows) == 0:
+		case row == nil:
 			return "unknown_invocation", nil
-		case rows[0].SuspendedKind == "":
+		case row.SuspendedKind == "":
 			return "not_suspended", nil
 		}
 		tag, err := tx.Exec(ctx, `UPDATE suspensions SET answer = $3, answered_at = clock_timestamp()
@@ -147,8 +145,8 @@ func (s *Store) Resume(ctx context.Context, m pipeline.CommandMeta, invocation t
 		if tag.RowsAffected() == 0 {
 			return "already_answered", nil
 		}
-		tx.owed.add(m.Tenant, pipeline.Notice{Kind: pipeline.NoticeHint, Ref: rows[0].ID, Call: &rows[0]})
-		return "", tx.tellCall(ctx, &rows[0], pipeline.EventResumed)
+		tx.owed.add(m.Tenant, pipeline.Notice{Kind: pipeline.NoticeHint, Ref: row.ID, Call: row})
+		return "", tx.tellCall(ctx, row, pipeline.EventResumed)
 	})
 }
 
@@ -181,4 +179,15 @@ func (s *Store) Command(ctx context.Context, tenant, id string) (pipeline.Comman
 			WHERE tenant_id = $1 AND command_id = $2`, tenant, id).Scan(&out.Kind, &out.Result, &out.Code, &out.SettledAt)
 	})
 	return out, translate("command", err)
+}
+
+// lockInvocation gives a call that nobody else changes until the transaction
+// ends; nil when the tenant has none of that id.
+func (c *commandTx) lockInvocation(ctx context.Context, id tool.ID) (*pipeline.Invocation, error) {
+	rows, err := queryInvocations(ctx, c, `SELECT `+invocationColumns+` FROM tool_invocations t
+		WHERE t.tenant_id = $1 AND t.id = $2 FOR UPDATE`, c.m.Tenant, uuid(id))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
 }

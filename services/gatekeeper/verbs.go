@@ -125,11 +125,19 @@ func cursor(p subjects.Page) (tool.ID, error) {
 	return id, nil
 }
 
-func nextCursor(calls []pipeline.Existing, limit int) string {
-	if len(calls) < limit {
-		return ""
+// page reads one portion of the calls that filter describes, and gives the cursor
+// of the next; empty when this is the last.
+func (s *Service) page(ctx context.Context, tenant string, p subjects.Page, filter pipeline.InvocationFilter) ([]pipeline.Existing, string, error) {
+	before, err := cursor(p)
+	if err != nil {
+		return nil, "", err
 	}
-	return calls[len(calls)-1].ID.String()
+	filter.Before, filter.Limit = before, p.Clamp()
+	calls, err := s.o.Store.Invocations(ctx, tenant, filter)
+	if err != nil || len(calls) < filter.Limit {
+		return calls, "", err //nolint:wrapcheck // the caller says what was listed
+	}
+	return calls, calls[len(calls)-1].ID.String(), nil
 }
 
 func (s *Service) approvalsList(ctx context.Context, tenant string, data []byte) (any, error) {
@@ -137,16 +145,11 @@ func (s *Service) approvalsList(ctx context.Context, tenant string, data []byte)
 	if err := decode(data, &r, nil); err != nil {
 		return nil, err
 	}
-	before, err := cursor(r.Page)
-	if err != nil {
-		return nil, err
-	}
-	limit := r.Page.Clamp()
-	calls, err := s.o.Store.Invocations(ctx, tenant, pipeline.InvocationFilter{RunID: r.RunID, Waiting: true, Before: before, Limit: limit})
+	calls, next, err := s.page(ctx, tenant, r.Page, pipeline.InvocationFilter{RunID: r.RunID, Waiting: true})
 	if err != nil {
 		return nil, fmt.Errorf("approvals: %w", err)
 	}
-	out := &subjects.ApprovalsListResponse{Approvals: []subjects.ApprovalInfo{}, NextCursor: nextCursor(calls, limit)}
+	out := &subjects.ApprovalsListResponse{Approvals: []subjects.ApprovalInfo{}, NextCursor: next}
 	for i := range calls {
 		info, err := s.approvalInfo(ctx, tenant, &calls[i])
 		if err != nil {
@@ -181,12 +184,7 @@ func (s *Service) uncertainList(ctx context.Context, tenant string, data []byte)
 	if err := decode(data, &r, nil); err != nil {
 		return nil, err
 	}
-	before, err := cursor(r.Page)
-	if err != nil {
-		return nil, err
-	}
-	limit := r.Page.Clamp()
-	calls, err := s.o.Store.Invocations(ctx, tenant, pipeline.InvocationFilter{Status: tool.Uncertain, Before: before, Limit: limit})
+	calls, next, err := s.page(ctx, tenant, r.Page, pipeline.InvocationFilter{Status: tool.Uncertain})
 	if err != nil {
 		return nil, fmt.Errorf("uncertain calls: %w", err)
 	}
@@ -198,7 +196,7 @@ func (s *Service) uncertainList(ctx context.Context, tenant string, data []byte)
 	if err != nil {
 		return nil, fmt.Errorf("evidence: %w", err)
 	}
-	out := &subjects.UncertainListResponse{Calls: []subjects.UncertainInfo{}, NextCursor: nextCursor(calls, limit)}
+	out := &subjects.UncertainListResponse{Calls: []subjects.UncertainInfo{}, NextCursor: next}
 	for i := range calls {
 		e := evidence[calls[i].ID]
 		if e.Verdict != "" && !r.Reviewed {
@@ -239,18 +237,13 @@ func (s *Service) invocationsList(ctx context.Context, tenant string, data []byt
 	if err := decode(data, &r, nil); err != nil {
 		return nil, err
 	}
-	before, err := cursor(r.Page)
-	if err != nil {
-		return nil, err
-	}
-	limit := r.Page.Clamp()
-	calls, err := s.o.Store.Invocations(ctx, tenant, pipeline.InvocationFilter{
-		SessionID: r.SessionID, RunID: r.RunID, Status: r.Status, Tool: r.ToolName, Before: before, Limit: limit,
+	calls, next, err := s.page(ctx, tenant, r.Page, pipeline.InvocationFilter{
+		SessionID: r.SessionID, RunID: r.RunID, Status: r.Status, Tool: r.ToolName,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("invocations: %w", err)
 	}
-	out := &subjects.InvocationsListResponse{Invocations: []subjects.InvocationInfo{}, NextCursor: nextCursor(calls, limit)}
+	out := &subjects.InvocationsListResponse{Invocations: []subjects.InvocationInfo{}, NextCursor: next}
 	for i := range calls {
 		out.Invocations = append(out.Invocations, invocationInfo(&calls[i].Invocation))
 	}

@@ -1,6 +1,7 @@
 // Package topology declares the streams and durables of toolbus as data: what
 // the provisioner creates, what every service compares before it binds, and
-// what the documentation shows (the contract, section 2).
+// what the documentation shows (the contract, section 2). Beside them stands how
+// a connection to them behaves.
 package topology
 
 import (

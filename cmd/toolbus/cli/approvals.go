@@ -71,11 +71,7 @@ type approvalsDecideCommand struct {
 
 // Run decides.
 func (c *approvalsDecideCommand) Run(ctx context.Context, p *process) error {
-	id, err := parseID("approval", c.ID)
-	if err != nil {
-		return err
-	}
-	conn, err := c.dial(ctx, p)
+	id, conn, err := c.dialAbout(ctx, p, "approval", c.ID)
 	if err != nil {
 		return err
 	}

@@ -98,11 +98,7 @@ type invocationsShowCommand struct {
 
 // Run shows one call.
 func (c *invocationsShowCommand) Run(ctx context.Context, p *process) error {
-	id, err := parseID("invocation", c.ID)
-	if err != nil {
-		return err
-	}
-	conn, err := c.dial(ctx, p)
+	id, conn, err := c.dialAbout(ctx, p, "invocation", c.ID)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,16 @@ type wire struct {
 	Actor  string `help:"Who is recorded as having decided; the name of your account unless given." placeholder:"NAME"`
 }
 
+// dialAbout connects for a command about one thing, whose id is read first.
+func (w *wire) dialAbout(ctx context.Context, p *process, what, text string) (tool.ID, *client.Client, error) {
+	id, err := parseID(what, text)
+	if err != nil {
+		return id, nil, err
+	}
+	conn, err := w.dial(ctx, p)
+	return id, conn, err
+}
+
 // dial connects. The caller closes the client.
 func (w *wire) dial(ctx context.Context, p *process) (*client.Client, error) {
 	if !subjects.ValidToken(w.Tenant) {

@@ -76,11 +76,7 @@ type sessionCloseCommand struct {
 
 // Run closes a session.
 func (c *sessionCloseCommand) Run(ctx context.Context, p *process) error {
-	id, err := parseID("session", c.ID)
-	if err != nil {
-		return err
-	}
-	conn, err := c.dial(ctx, p)
+	id, conn, err := c.dialAbout(ctx, p, "session", c.ID)
 	if err != nil {
 		return err
 	}

@@ -61,11 +61,7 @@ type uncertainReviewCommand struct {
 
 // Run records a review.
 func (c *uncertainReviewCommand) Run(ctx context.Context, p *process) error {
-	id, err := parseID("invocation", c.ID)
-	if err != nil {
-		return err
-	}
-	conn, err := c.dial(ctx, p)
+	id, conn, err := c.dialAbout(ctx, p, "invocation", c.ID)
 	if err != nil {
 		return err
 	}
