@@ -56,9 +56,9 @@ func TestHazard10_RelayHoldsNothing(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := later(t, func() (struct{}, error) { return struct{}{}, relay.Run(ctx) })
 	<-held.began
-	if n := b.sql.Count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'toolbus%' AND xact_start IS NOT NULL`); n != 0 {
-		t.Errorf("%d transactions are open", n)
-	}
+	// The other sweeps have short ones of their own; one that the relay held would
+	// stay for as long as the bus does.
+	b.sql.Await(t, `SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'toolbus%' AND xact_start IS NOT NULL`)
 	b.mu.Lock()
 	own := b.owed
 	b.mu.Unlock()
